@@ -76,6 +76,5 @@ def _blaming(algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> Iter
 
 
 def blame(algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> str:
-    """Return, for a message, who does not do what is asked."""
     what = f"{request.pattern} among {request.ranks} NPUs"
     return f"{whose(type(algorithm))}: algorithm {text(algorithm)!r} does not do {what}"

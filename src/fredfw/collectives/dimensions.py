@@ -207,7 +207,6 @@ def _is_ring(level: Level) -> bool:
 
 
 def _count(step: str, positions: int) -> int:
-    """Return how many steps a reduce-scatter takes along ``positions``, one after the other."""
     counts = {"halving-doubling": positions.bit_length() - 1, "in-network": positions, "direct": 1}
     return counts.get(step, positions - 1)
 

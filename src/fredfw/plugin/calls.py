@@ -36,7 +36,6 @@ class Calls:
 
     @property
     def plugins(self) -> Iterable[Plugin]:
-        """The plugins in use, in the order in which they were added."""
         return chain(self._plugins.values(), *self._announced.values())
 
     def announce(self, plugin: Plugin) -> None:

@@ -301,7 +301,6 @@ def _convert_number(value: Any, kind: type) -> int | float:
 
 
 def _checked(number: int, value: Any) -> int:
-    """Return ``number``, which an array can hold; ``value`` is as it was written."""
     if abs(number) > _LARGEST:
         shown = repr(value) if isinstance(value, float) or abs(number) < 10**30 else "the number"
         raise InputError(f"{shown} is too large, more than 2^63 - 1", accepted=f"an integer of at most {_LARGEST}")

@@ -374,7 +374,6 @@ class Setup:
 
 
 def given_or_installed(plugins: PluginManager | None) -> PluginManager:
-    """Return ``plugins``, or a manager of those that are installed; raises ``InputError`` for anything else."""
     if plugins is None:
         return PluginManager.discover()
     if not isinstance(plugins, PluginManager):

@@ -51,7 +51,6 @@ class Plugin:
 
     @property
     def bundled(self) -> bool:
-        """Whether it is one of the packages of the distribution ``fredfw-plugins``."""
         return _stated(self.package, "Name") == BUNDLE
 
     @property

@@ -130,7 +130,6 @@ class Catalog(ABC, Generic[V]):
         return tuple(map(self.info, self.names()))
 
     def forget(self) -> None:
-        """Ask the plugins again at the next look-up."""
         self._known = None
 
     def _look_up(self, name: str) -> tuple[Plugin, V]:
@@ -189,7 +188,6 @@ class Catalog(ABC, Generic[V]):
         return plugin, found[0]
 
     def _unfit(self, name: str, one: Any, plugin: Plugin) -> str | None:
-        """Return what is wrong with what an entry point names, as the end of a sentence."""
         other = mismatch(one, plugin.module.partition(".")[0])
         if other is not None:
             return other
@@ -221,7 +219,6 @@ class Catalog(ABC, Generic[V]):
         return self._known
 
     def _described(self, one: V, plugin: Plugin) -> str:
-        """Return it in words, with its file where that is not the plugin's own."""
         text = getattr(one, "__qualname__", repr(one))
         file = _file(one)
         return text if file in (None, plugin.location) else f"{text} ({file})"
@@ -323,7 +320,6 @@ def _file(one: Any) -> str | None:
 
 
 def _switches(plugins: Sequence[Plugin]) -> str:
-    """Return in words how any of ``plugins`` is switched off."""
     installed = [one.distribution for one in plugins if one.distribution is not None]
     ways = [f"FREDFW_DISABLE_PLUGINS={' or '.join(installed)}"] if installed else []
     ways += [f"drop {one.name} from `plugins` and --plugin" for one in plugins if one.digest is not None]

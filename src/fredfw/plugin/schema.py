@@ -51,7 +51,6 @@ class FieldInfo:
 
     @property
     def unit(self) -> str | None:
-        """SI unit it is kept in."""
         unit = self.attribute.metadata.get("unit")
         return None if unit is None else str(unit.value)
 
@@ -109,7 +108,6 @@ settings: Callable[[Any], Mapping[str, FieldInfo]] = lru_cache(maxsize=1024)(_se
 
 
 def phrase(hint: Any) -> str:
-    """Return what a value of the annotated type ``hint`` is, in words."""
     if hint in _PHRASES:
         return _PHRASES[hint]
     origin, arguments = get_origin(hint), get_args(hint)

@@ -63,7 +63,6 @@ def sentences(used: Iterable[tuple[str, str, str]]) -> list[str]:
 
 
 def _closest(fidelity: str, fabric: str, what: str) -> Measured | None:
-    """Return the closest row that has enough cases; there is none of ``exact``."""
     broad = what if what in (ITERATION, MICROBENCHMARK) else COLLECTIVE
     rows = (table().get((fidelity, *key)) for key in ((fabric, what), (fabric, broad), (ANY, what), (ANY, broad)))
     return next((row for row in rows if row and row.cases >= _FEWEST), None)

@@ -23,7 +23,6 @@ _ALIKE = 1e-4  # relative: not told apart by the digits of a table
 
 
 def items(comparison: Comparison) -> list[Item]:
-    """Return all cells of ``comparison`` that ended, in the order of the experiment."""
     found: list[Item] = []
     start = 0
     for failure in comparison.failures:
@@ -60,12 +59,10 @@ class Field:
 
 
 def swept_fields(outline: AnyOutline) -> list[Field]:
-    """Return the swept fields of ``outline``: those of workloads, then those of fabrics."""
     return _fields([one.settings for one in outline.workloads], [one.settings for one in outline.fabrics])
 
 
 def fields_of(cells: Sequence[Item]) -> list[Field]:
-    """Return the swept fields of ``cells``, likewise."""
     return _fields(*([settings(one, kind) for one in cells] for kind in KINDS))
 
 
@@ -144,7 +141,6 @@ def exposed(cause: str) -> str:
 
 
 def causes(rows: Collection[Row], *, timed: bool = False) -> tuple[str, ...]:
-    """Return the causes of ``rows`` (if ``timed``, those that take any time), in the order of ``ordered``."""
     found = {cause for row in rows for cause, seconds in row.breakdown.items() if seconds or not timed}
     return ordered(found, (row.colours for row in rows))
 

@@ -158,7 +158,6 @@ def _settings(row: Row) -> dict[str, Any]:
 
 
 def _numeric(rows: Sequence[Row], kind: str) -> list[Axis]:
-    """Return the swept fields of workloads or fabrics that have a few values, all numbers."""
     found = [settings(row, kind) for row in rows]
     names = dict.fromkeys(chain.from_iterable(found))
     axes = (Axis.of_numbers(name, [one[name] for one in found if name in one]) for name in names)
@@ -195,7 +194,6 @@ def _maps(title: str, rows: Sequence[Row], best: _Best) -> list[HeatMap]:
 
 
 def _bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, end: float | None = None) -> list[Bars]:
-    """Return the charts of ``rows``: several with the same axis, where there are too many."""
     end = end or _longest(rows)
     places = [slice(start, start + _MOST_BARS) for start in range(0, len(rows), _MOST_BARS)]
     return [time_bars(title, rows[place], names[place], best, end=end) for place in places]

@@ -142,7 +142,6 @@ class _Shown:
         return [title, Table(header, lines, right=right, keys=len(keys), alike=True)]
 
     def _columns(self, group: Group, scale: numbers.TimeScale) -> list[_Column]:
-        """Return the columns of ``group`` behind its keys: those that say something of some row of all tables."""
         several = len(group.baseline_workloads) > 1, len(self.baselines) > 1
 
         def best(row: Row) -> bool:
@@ -211,7 +210,6 @@ def _cut(failure: Failure, notes: Mapping[str, str]) -> list[Span]:
 
 
 def _rates(rows: Sequence[Row], tables: Sequence[Group], *, together: bool) -> dict[str, Callable[[Row], str]]:
-    """Return the columns that say how much training there is for the time, as far as they are needed."""
     works = [row.work for row in rows if row.work is not None]
     columns: dict[str, Callable[[Row], str]] = {}
     if len({work.samples for work in works}) > 1:
@@ -371,7 +369,6 @@ def _letters(number: int) -> str:
 
 
 def sensitivity_report(sensitivity: Sensitivity | None) -> list[Part]:
-    """Return the interval of each speed-up, what parameters do to each time, and which fabrics change places."""
     if sensitivity is None:
         return []
     columns = ("workload", "fabric", "speed-up", "from", "to", "least with", "most with")

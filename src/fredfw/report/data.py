@@ -141,7 +141,6 @@ def listed(kind: str, items: Iterable[Any]) -> str:
 
 
 def to_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return ``rows`` below ``header`` as CSV; ``None`` is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

@@ -50,7 +50,6 @@ def show(console: Console, parts: Iterable[RenderableType]) -> None:
 
 
 def drawn(part: Part) -> RenderableType:
-    """Return what rich prints of ``part``; raises ``TypeError`` for what only a page has."""
     if isinstance(part, Table):
         return _Stacked(part)
     if isinstance(part, Heading):
@@ -61,7 +60,6 @@ def drawn(part: Part) -> RenderableType:
 
 
 def _text(said: Spans, style: str = "") -> Text:
-    """Return a line; what has no style of its own has ``style``."""
     return Text.assemble(
         *((one.text, " ".join(_COLOURS.get(word, word) for word in one.style.split()) or style) for one in said)
     )

@@ -123,7 +123,6 @@ def study_page(study: StudyResult, command: str) -> Page:
 
 
 def assumptions(statuses: Iterable[Status], fidelities: Iterable[str], notes: Iterable[str]) -> Section:
-    """Return what numbers are, how they were simulated, and what a reader must know."""
     found, how = set(statuses), set(fidelities)
     meanings = [(str(status), meaning) for status, meaning in MEANINGS.items() if status in found]
     meanings += [(name, meaning) for name, meaning in FIDELITIES.items() if name in how]
@@ -220,7 +219,6 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) ->
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """Return the notes, each with the cells that it is about."""
     about: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:

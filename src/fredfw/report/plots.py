@@ -124,7 +124,6 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 def _draw(figure: Figure, column: int, stack: Sequence[_Panel]) -> None:
-    """Draw ``stack`` from the bottom up."""
     # Places are counted, not left to a layout engine: those differ in the last digits from one time to the next.
     width, height = figure.get_size_inches()
     bottom = float(height) - _LINE * (figure.get_suptitle().count("\n") + 1) - 2 * _MARGIN
@@ -172,7 +171,6 @@ class _Panel:
 
     @property
     def above(self) -> float:
-        """What the title needs."""
         return 0.0 if self.title is None else _LINE * len(self.title.splitlines()) + 2 * _MARGIN
 
     @property
@@ -181,7 +179,6 @@ class _Panel:
 
 
 def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
-    """Return the name of ``axis`` with the unit of its numbers, and that unit."""
     if axis.log or axis.unit != "s":
         return axis.name, 1.0
     name, unit = unit_for(longest)
@@ -349,7 +346,6 @@ def maps_figure(comparison: Comparison) -> Figure:
 
 
 def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
-    """Make sure that there is something to draw; raises ``InputError`` if none of ``savings`` goes by two fields."""
     if all(len(saving.by) != 2 for saving in savings):
         accepted = "[[savings]] with by = [...] of two swept fields"
         raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)

@@ -145,7 +145,6 @@ def jobs_table(listed: Sequence[tuple[Sequence[str], JobResult]], places: Sequen
 
 
 def percentile(spread: Spread | None, name: str, scale: TimeScale) -> str:
-    """Return one of ``PERCENTILES``, or a dash where there is one run."""
     return "-" if spread is None else scale.text(getattr(spread, name.lower()))
 
 

@@ -130,7 +130,6 @@ def _column(metric: str, values: Sequence[float | None]) -> tuple[str, list[str]
 
 
 def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Table:
-    """Return how many points have which kind of reason, and the first point of each."""
     groups: dict[str, list[StudyPoint]] = {}
     for point in points:
         groups.setdefault(_NUMBER.sub("", point.reason), []).append(point)

@@ -134,7 +134,6 @@ class _Trace:
         return about
 
     def _exposed(self, thread: int) -> Iterator[Event]:
-        """Yield what each NPU waits for while it computes nothing."""
         timeline, graph = self._timeline, self._graph
         for rank, waits in self._waits.items():
             for wait in waits:
@@ -214,7 +213,6 @@ def _coarser(times: IntArray, levels: FloatArray) -> tuple[IntArray, FloatArray]
 
 
 def _samples(result: RunResult) -> Iterator[Event]:
-    """Yield what a sharing policy with state has counted over time, such as the queues of links."""
     network = len(result.fabric.npus)
     for name, one in result.samples.items():
         times, values = _coarser(_nanoseconds(one.times), np.asarray(one.values, dtype=float))

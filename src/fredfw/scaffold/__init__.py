@@ -40,7 +40,6 @@ _ACCEPTED = f"up to {_LONGEST} small letters and digits, the first a letter, wit
 
 
 def check(kind: str, name: str) -> None:
-    """Raise ``InputError`` where there are no templates of ``kind``, or ``name`` is no name."""
     if kind not in KINDS:
         raise UnknownNameError(f"no kind {kind!r}{nearest(kind, KINDS)}", key="KIND", accepted=", ".join(KINDS))
     if not _is_name(name):

@@ -121,7 +121,6 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
 
     @cached_property
     def asked(self) -> list[list[Asked]]:
-        """Flow sets, as they come in each of several simulations."""
         return [_sets(self.fabric, number) for number in range(_ROUNDS)]
 
     def answer(self, question: list[Asked]) -> Play:

@@ -93,7 +93,6 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
 
     @cached_property
     def answers(self) -> list[tuple[Question, Schedule]]:
-        """Its schedules; of equal ones for equal requests the first."""
         return _answers(self.subject, self.asked)
 
     @cached_property

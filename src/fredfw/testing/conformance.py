@@ -71,7 +71,6 @@ def check_all(what: str, case: Any, expected_failures: Mapping[str, str]) -> Non
 
 
 def misuses(checks: Sequence[Check[Any]], expected_failures: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with ``expected_failures`` themselves."""
     known = [check.__name__ for check in checks]
     for name, reason in expected_failures.items():
         if name not in known:

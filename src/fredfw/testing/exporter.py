@@ -132,7 +132,6 @@ class ExporterCase(Deterministic[Exporter, Result, Content | Mapping[str, Conten
         return [one for one in self.results if isinstance(one, classes)]
 
     def answer(self, question: Result) -> Content | Mapping[str, Content] | None:
-        """See ``Deterministic.answer``; ``None`` where it refuses."""
         try:
             return exported(self.subject, question)
         except UnsupportedError:

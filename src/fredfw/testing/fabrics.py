@@ -115,7 +115,6 @@ def _product(sizes: tuple[int, ...], kinds: tuple[Kind, ...], *, lanes: int = 1,
 
 
 def _links(levels: Sequence[Level], coordinates: IntArray, offers: Capabilities) -> GroupLinks | None:
-    """Return the links of a product; each of those of a switch takes ``LATENCY``."""
     dimensions = [
         Dimension.of_links(level.kind, level.size, level.bandwidth, LATENCY * (1 + (level.kind == "switch")))
         for level in levels

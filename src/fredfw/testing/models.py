@@ -139,7 +139,6 @@ class TransportCase(Deterministic[Transport, tuple[Call, Fabric], Costs | None])
 
 
 def calls(transport: Transport) -> Iterator[Call]:
-    """Yield calls of all patterns, by algorithms that the transport has, of few and many bytes."""
     for pattern in Pattern:
         library = answers.algorithms(transport, str(pattern))
         for algorithm in dict.fromkeys(one.partition("(")[0] for one in library or _OTHERS):
@@ -168,7 +167,6 @@ def check_transport(
 
 
 def _spaces() -> tuple[SearchSpace, ...]:
-    """Return the kit's own spaces: a single point, a line, a plane with a constraint, two cells, two objectives."""
     numbers = tuple(range(6))
     plane = tuple(one for one in product(numbers, numbers) if sum(one) <= len(numbers))
     cells = tuple((0, number, None) for number in numbers) + tuple((1, None, number) for number in numbers)

@@ -94,7 +94,6 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
                 yield self.words(question), error
 
     def parts(self, answer: A) -> Iterable[object]:
-        """Return the parts of an answer, as ``digest`` takes them."""
         return [answer]
 
     def seen(self) -> Iterable[object]:
@@ -144,7 +143,6 @@ def _ask(case: Elsewhere[Any]) -> str:
 
 
 def _origin(cls: type) -> tuple[str, str | None]:
-    """Return the module that another process finds ``cls`` in, and its file."""
     main = sys.modules[cls.__module__]
     file: str | None = getattr(main, "__file__", None)
     if "<locals>" in cls.__qualname__:

@@ -24,7 +24,6 @@ _Tree: TypeAlias = tuple[Operation, IntArray, IntArray]  # what a router is aske
 
 
 def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
-    """Return whether a network that offers this has trees, by operation."""
     return {
         Operation.MULTICAST: offers.multicasts,
         Operation.REDUCE: offers.reduces,
@@ -58,7 +57,6 @@ class RoutedCase(Case[S]):
 
     @property
     def router(self) -> Router:
-        """What is asked for routes on it, by default its own."""
         return self.fabric.defaults.router
 
     @cached_property
@@ -89,7 +87,6 @@ class RoutedCase(Case[S]):
         return [(one, self.ask(sources[one : one + 1], destinations[one : one + 1])) for one in flows]
 
     def ask(self, sources: IntArray, destinations: IntArray) -> Routes:
-        """Return what the router says; it is given copies."""
         return self.router.route(self.fabric, sources.copy(), destinations.copy())
 
     @cached_property

@@ -41,7 +41,6 @@ class Flows:
 
     @property
     def caps(self) -> FloatArray:
-        """``(F,)`` caps of the flows; infinite where there are none."""
         return np.full(len(self.incidence), np.inf) if self.incidence.caps is None else self.incidence.caps
 
     def load(self, rates: FloatArray) -> FloatArray:

@@ -53,7 +53,6 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
 
     @cached_property
     def timeline(self) -> Timeline:
-        """One iteration on a star, with direct algorithms."""
         simulator = Simulator(star(self.system.npus, self.system.controllers))
         return Executor(
             self.graph,
@@ -205,7 +204,6 @@ def check_workload(
 
 
 def _totals(workload: Workload, system: System, graph: TaskGraph) -> dict[str, float]:
-    """Return the ``totals`` of the graph, and what the workload says that it trains."""
     work = workload.work(system)
     trained = {} if work is None else asdict(work, filter=lambda _, value: value is not None)
     return totals(graph) | trained

@@ -32,7 +32,6 @@ from fredfw.workloads.merging import Columns, buffer, merged
 
 
 def _usual(name: str) -> Any:
-    """Return what makes the column ``name`` of a graph where it is not given."""
     return Factory(lambda graph: np.full(len(graph.kinds), ROW[name]), takes_self=True)
 
 

@@ -72,7 +72,6 @@ class Columns:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Columns:
-        """Return nodes with what is not ``given`` filled in; see ``TaskGraph.from_columns``."""
         found: dict[str, Any] = {"names": given["names"]}
         if isinstance(given["communicators"], str) or not isinstance(given["communicators"], Iterable):
             what = brief(given["communicators"])

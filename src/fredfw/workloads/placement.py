@@ -39,7 +39,6 @@ class Placement(ABC):
 
 
 def check_places(asked: Asking, answer: IntArray, _: Placement, fabric: Fabric, mesh: DeviceMesh) -> None:
-    """Make sure that an answer has different NPU numbers, as many as workers or more; else ``PluginError``."""
     workers, npus = mesh.ranks, len(fabric.npus)
     if len(answer) < workers:
         raise asked.wrong(f"returned {counted(len(answer), 'NPU')}", f"{workers} or more, one for each rank")

@@ -129,7 +129,6 @@ def _heat(one: HeatMap) -> _Canvas:
 
 
 def ink(colour: str) -> str:
-    """Return ``colour``; black is what the page writes with."""
     return _INK if colour == _BLACK else colour
 
 
@@ -197,7 +196,6 @@ def _framed(xs: Sequence[float], ys: Sequence[float], across: Axis, up: Axis) ->
 
 
 def _placed(values: Sequence[float], start: float, end: float, *, log: bool, margin: float = 0.0) -> _Place:
-    """Return what turns a value into a place from ``start`` to ``end``."""
     form = math.log10 if log else float
     low, high = form(min(values)), form(max(values))
     wide = (high - low) or 1.0
