@@ -163,10 +163,8 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
             caps = asked.flows.caps
             if isinstance(decision, Start) and decision.caps is not None and caps is not None:
                 for flow in where(decision.caps > caps * (1 + EXACT)):
-                    yield (
-                        f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s and gets one of "
-                        f"{decision.caps[flow]:g} B/s; return the smaller of the two"
-                    )
+                    fault = f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s"
+                    yield f"{fault} and gets one of {decision.caps[flow]:g} B/s; return the smaller of the two"
 
     def compatible_flows_start_at_once(self) -> Faults:
         """Flows that the admission says are compatible with what runs start at once, without a set-up or caps."""
@@ -189,10 +187,8 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
         """Nothing waits where nothing runs: what waits is asked about again only when something is released."""
         for play in self.plays:
             for asked in play.stranded:
-                yield (
-                    f"{asked.name} wait for ever: nothing runs any more that could be released; free in release() all "
-                    "that admit() takes, and refuse what can never run"
-                )
+                fault = f"{asked.name} wait for ever: nothing runs any more that could be released"
+                yield f"{fault}; free in release() all that admit() takes, and refuse what can never run"
 
     def release_undoes_admit(self) -> Faults:
         """When all is released, flows are started, split or refused as in a new simulation, apart from the set-up."""
@@ -203,10 +199,8 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
                 said = [[_words(decision, setup=False) for _, decision, _ in play.decisions] for play in plays]
                 for before, after in zip_longest(*said, fillvalue="nothing"):
                     if before != after:
-                        yield (
-                            f"alone, {one.name} get {before}, and {after} after others have come and gone; free in "
-                            "release() all that admit() takes"
-                        )
+                        fault = f"alone, {one.name} get {before}, and {after} after others have come and gone"
+                        yield f"{fault}; free in release() all that admit() takes"
 
     def everything_arrives(self) -> Faults:
         """In a simulation all flows that are not refused end, each once, whatever waits or is split."""

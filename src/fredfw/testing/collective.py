@@ -140,10 +140,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
                     "served_patterns() for this configuration, or give ranks= where it is served"
                 )
             if pattern not in tried:
-                yield (
-                    f"{pattern} is in patterns, yet refused on {', '.join(one.name for one in self.fabrics)}; give "
-                    "fabrics= on which it is served, so that it can be timed"
-                )
+                fault = f"{pattern} is in patterns, yet refused on {', '.join(one.name for one in self.fabrics)}"
+                yield f"{fault}; give fabrics= on which it is served, so that it can be timed"
 
     def refusals_have_reasons(self) -> Faults:
         """What is not among the patterns of the configuration is refused, and every refusal says why."""
@@ -152,10 +150,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
             pattern = question.request.pattern
             if refusal is None and pattern not in served:
                 named = "served_patterns()" if pattern in self.subject.patterns else "patterns"
-                yield (
-                    f"{question}: not refused, yet {pattern} is not in {named}; end refusal() with "
-                    "return super().refusal(request, view)"
-                )
+                fault = f"{question}: not refused, yet {pattern} is not in {named}"
+                yield f"{fault}; end refusal() with return super().refusal(request, view)"
             if refusal is not None and not str(refusal).strip():
                 yield f"{question}: refusal() returns no text; a reason in words, or None to serve it"
         for question, refusal in self.replies:
@@ -230,10 +226,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         for trial in self.trials:
             bound = lower_bound(trial.fabric, trial.request, trial.members).seconds
             if trial.seconds < bound * (1 - EXACT):
-                yield (
-                    f"{trial}: {trial.seconds:g} s, although no algorithm takes less than {bound:g} s; does it move "
-                    "too few bytes?"
-                )
+                fault = f"{trial}: {trial.seconds:g} s, although no algorithm takes less than {bound:g} s"
+                yield f"{fault}; does it move too few bytes?"
 
     def more_bandwidth_is_not_slower(self) -> Faults:
         """With twice the bandwidth everywhere nothing takes longer."""

@@ -155,10 +155,8 @@ class Case(Generic[S]):
         cls = type(self.subject)
         name = getattr(cls, "name", None)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield (
-                f"{cls.__qualname__}.name is {name!r}; give the class a variable name: ClassVar[str] of "
-                "small letters and digits, with hyphens between words, such as 'fat-tree'"
-            )
+            fault = f"{cls.__qualname__}.name is {name!r}; give the class a variable name"
+            yield f"{fault}: ClassVar[str] of small letters and digits, with hyphens between words, such as 'fat-tree'"
 
     def is_documented(self) -> Faults:
         """The class has a docstring and every field a help text: what ``fredfw plugins show`` prints."""
@@ -204,10 +202,8 @@ class Case(Generic[S]):
         manager = PluginManager()
         manager.register(self.plugin, getattr(self.plugin, "__name__", type(self.plugin).__name__))
         if not any(cls in registry for registry in map(tuple, manager.registries)):
-            yield (
-                f"no hook of the plugin returns {cls.__qualname__}; for example: @hookimpl def fredfw_topologies(): "
-                "return [MyTopology]"
-            )
+            fault = f"no hook of the plugin returns {cls.__qualname__}"
+            yield f"{fault}; for example: @hookimpl def fredfw_topologies(): return [MyTopology]"
 
 
 @cache

@@ -107,10 +107,8 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
                 again = next(instances).answer(question)
             for one, other in zip(self.parts(answer), self.parts(again), strict=False):
                 if digest([one]) != digest([other]):
-                    yield (
-                        f"{self.words(question)}: asked twice, {self.shows} is {one!s:.200} and {other!s:.200}; "
-                        f"{self.mend}"
-                    )
+                    fault = f"{self.words(question)}: asked twice, {self.shows} is {one!s:.200} and {other!s:.200}"
+                    yield f"{fault}; {self.mend}"
 
 
 def _ask(case: Elsewhere[Any]) -> str:

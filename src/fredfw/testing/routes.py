@@ -172,10 +172,8 @@ class RoutedCase(Case[S]):
             role = "which must pass on what it gets"
             if sources[one] != destinations[one] and node in (sources[one], destinations[one]):
                 role = "the source, which sends 1" if node == sources[one] else "the destination, which gets 1"
-            yield (
-                f"the route from {self.pair(one)} is {self.links(routes, one)}: {come:g} of the flow enters "
-                f"{fabric.node_name(node)} and {gone:g} leaves it, {role}"
-            )
+            fault = f"the route from {self.pair(one)} is {self.links(routes, one)}"
+            yield f"{fault}: {come:g} of the flow enters {fabric.node_name(node)} and {gone:g} leaves it, {role}"
 
     def routes_have_no_loops(self) -> Faults:
         """No path of a route comes back to where it was; two paths of a split route may meet."""
@@ -190,10 +188,8 @@ class RoutedCase(Case[S]):
         own = sources == destinations
         wrong = own & ((np.diff(self.routes.offsets) > 0) | (self.routes.latencies != 0))
         for flow in where(wrong):
-            yield (
-                f"the route from {self.pair(flow)} has {self.links(self.routes, flow)} and takes "
-                f"{self.routes.latencies[flow]:g} s; what stays where it is crosses nothing"
-            )
+            fault = f"the route from {self.pair(flow)} has {self.links(self.routes, flow)}"
+            yield f"{fault} and takes {self.routes.latencies[flow]:g} s; what stays where it is crosses nothing"
 
     def routes_take_as_long_as_their_links(self) -> Faults:
         """The latency of a route is at least that of its links together (where it is split, of the mean path)."""
@@ -271,10 +267,8 @@ class RoutedCase(Case[S]):
         """A tree joins only where the fabric says that a node ``reduces``, and branches only where it ``copies``."""
         for tree, answer, (_, stuck, _) in self.reports:
             if stuck:
-                yield (
-                    f"{tree} is {self.links(answer, 0)}, but {stuck[0]}; say so in the fabric's "
-                    "copies and reduces, or raise UnsupportedError for the tree"
-                )
+                fault = f"{tree} is {self.links(answer, 0)}, but {stuck[0]}"
+                yield f"{fault}; say so in the fabric's copies and reduces, or raise UnsupportedError for the tree"
 
     def trees_take_as_long_as_their_deepest_branch(self) -> Faults:
         """The latency of a tree is at least that of its longest way up and its longest way down."""

@@ -199,10 +199,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
                 continue
             fair = max_min(one.incidence, one.capacities)
             for flow in where(~np.isclose(rates, fair, rtol=EXACT, atol=0)):
-                yield (
-                    f"of {one}, all of one class, flow {flow} gets {rates[flow]:g} B/s, and {fair[flow]:g} B/s "
-                    "are max-min fair; leave out `max_min_in_class = True`"
-                )
+                fault = f"of {one}, all of one class, flow {flow} gets {rates[flow]:g} B/s"
+                yield f"{fault}, and {fair[flow]:g} B/s are max-min fair; leave out `max_min_in_class = True`"
 
     def is_deterministic(self) -> Faults:
         """The policy gives the same answer when it is asked again, and it does not change its arguments."""
@@ -222,10 +220,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
                     yield f"{one} get the rates {rates}; one each, finite and not negative"
                 load = one.flows.incidence.load(rates, len(one.fabric.bandwidths))
                 for link in where(load > one.fabric.bandwidths * (1 + EXACT)):
-                    yield (
-                        f"{one} put {load[link]:g} B/s on {one.fabric.link_name(link)}, which carries "
-                        f"{one.fabric.bandwidths[link]:g} B/s"
-                    )
+                    fault = f"{one} put {load[link]:g} B/s on {one.fabric.link_name(link)}"
+                    yield f"{fault}, which carries {one.fabric.bandwidths[link]:g} B/s"
 
     def order_does_not_matter_in_time(self) -> Faults:
         """With a policy with state, the same flows with other numbers get the same rates at all times."""
@@ -236,10 +232,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
             other = evolve(one, flows=evolve(one.flows, incidence=incidence, latencies=latencies))
             for rates, again in zip(one.course(), other.course(), strict=False):
                 if not np.allclose(again, rates[order], rtol=_ALIKE, atol=_ALIKE * rates.max()):
-                    yield (
-                        f"{one} get other rates where the same flows have other numbers; rates must not depend on "
-                        "numbers or on their order"
-                    )
+                    fault = f"{one} get other rates where the same flows have other numbers"
+                    yield f"{fault}; rates must not depend on numbers or on their order"
 
     def simulations_are_apart(self) -> Faults:
         """Of a policy with state, each simulation goes the same way, also while another one runs."""
@@ -247,10 +241,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
             alone = list(one.course())
             for first, second, rates in zip(one.course(), one.course(), alone, strict=False):
                 if not (np.array_equal(first, rates) and np.array_equal(second, rates)):
-                    yield (
-                        f"{one} get other rates in another simulation; begin() returns a state of its own each time, "
-                        "and nothing is kept elsewhere"
-                    )
+                    fault = f"{one} get other rates in another simulation"
+                    yield f"{fault}; begin() returns a state of its own each time, and nothing is kept elsewhere"
 
     def a_copy_goes_on_alike(self) -> Faults:
         """The state of a simulation can be pickled, and what comes back goes on alike."""

@@ -133,16 +133,12 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             rates, latencies = zip(*(_extremes(self, step, *ends) for step, ends in shifts.items()), strict=True)
             rate, place = min(rates, key=itemgetter(0))
             if not np.isclose(rate, level.bandwidth, rtol=EXACT, atol=0):
-                yield (
-                    f"level {number} promises each member {level.bandwidth:g} B/s; {place} the rate is {rate:g} B/s, "
-                    "and nowhere less"
-                )
+                fault = f"level {number} promises each member {level.bandwidth:g} B/s"
+                yield f"{fault}; {place} the rate is {rate:g} B/s, and nowhere less"
             latency, place = max(latencies, key=itemgetter(0))
             if not np.isclose(latency, level.latency, rtol=EXACT, atol=0):
-                yield (
-                    f"level {number} says that its latency is {level.latency:g} s; {place} a route takes {latency:g} "
-                    "s, and nowhere more"
-                )
+                fault = f"level {number} says that its latency is {level.latency:g} s"
+                yield f"{fault}; {place} a route takes {latency:g} s, and nowhere more"
 
     def carries_a_collective(self) -> Faults:
         """A ring all-gather among the first NPUs ends, admitted and shared as the fabric wants, and beats no bound."""

@@ -71,10 +71,8 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
         for task in range(len(graph)):
             late = graph.after(task)[(graph.after(task) >= task) | (graph.after(task) < 0)]
             if late.size:
-                yield (
-                    f"{self.task(task)} depends on task {late[0]}, which does not come before it; add tasks with "
-                    "GraphBuilder"
-                )
+                fault = f"{self.task(task)} depends on task {late[0]}, which does not come before it"
+                yield f"{fault}; add tasks with GraphBuilder"
 
     def workers_fit_the_system(self) -> Faults:
         """The graph has the workers that ``mesh`` says, and there are NPUs for them."""
@@ -129,10 +127,8 @@ class WorkloadCase(Deterministic[Workload, System, TaskGraph]):
                     known = ", ".join(sorted(own if name not in own else theirs))
                     yield f"nothing is called {name!r} in {self}; conserved= may have {known}"
                 if not np.isclose(own[name], theirs[name], rtol=EXACT, atol=0):
-                    yield (
-                        f"{self} has {own[name]:.12g} {name} in all, {describe(other)} has {theirs[name]:.12g}; they "
-                        "are to do the same work"
-                    )
+                    fault = f"{self} has {own[name]:.12g} {name} in all, {describe(other)} has {theirs[name]:.12g}"
+                    yield f"{fault}; they are to do the same work"
 
     def runs_to_the_end(self) -> Faults:
         """On a small fabric the iteration ends, and the time of every rank is accounted for."""
