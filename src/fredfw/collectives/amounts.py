@@ -118,19 +118,16 @@ def _check_moves(schedule: Schedule) -> None:
     if pattern is Pattern.ALL_REDUCE:
         least = 2 * (ranks - 1) * whole
         if messages < least - slack:
-            raise ScheduleError(
-                f"all ranks exchange {messages * unit} bytes in all phases, and {pattern} needs at least {least * unit}"
-            )
+            what = f"all ranks exchange {messages * unit} bytes in all phases"
+            raise ScheduleError(f"{what}, and {pattern} needs at least {least * unit}")
 
 
 def _needs(schedule: Schedule) -> tuple[FloatArray, FloatArray]:
     """Return the ``(ranks,)`` bytes that each rank must at least send and receive."""
     ranks, sizes = schedule.ranks, np.broadcast_to(schedule.chunk_bytes, schedule.chunks)
     before, after = holders(schedule)
-    starts, ends = (
-        np.full(ranks, schedule.size) if holder is None else arrays.totals(holder, sizes, ranks)
-        for holder in (before, after)
-    )
+    whole = np.full(ranks, schedule.size)
+    starts, ends = (whole if one is None else arrays.totals(one, sizes, ranks) for one in (before, after))
     if before is None or after is None:
         stays = starts if after is None else ends
     else:

@@ -109,9 +109,8 @@ class LevelSteps:
 
     def latencies(self) -> FloatArray:
         """Return the ``(levels,)`` seconds that a reduce-scatter or an all-gather of no bytes takes along each."""
-        return np.array(
-            [_count(step, level.size) * level.latency for step, level in zip(self.steps, self.view.levels, strict=True)]
-        )
+        pairs = zip(self.steps, self.view.levels, strict=True)
+        return np.array([_count(step, level.size) * level.latency for step, level in pairs])
 
     def schedule(self, pattern: Pattern, size: float, order: Sequence[int] | None = None, *, way: int = 1) -> Schedule:
         """Return an all-reduce, reduce-scatter or all-gather along each level in turn.
@@ -178,12 +177,8 @@ def balanced_shares(times: FloatArray) -> FloatArray:
         times: ``(resources, parts)`` seconds per byte, more than 0.
     """
     resources, parts = times.shape
-    table = np.block(
-        [
-            [times / times.max(), np.eye(resources), np.ones((resources, 1))],
-            [-np.ones((1, parts)), np.zeros((1, resources + 1))],
-        ]
-    )
+    limits = [times / times.max(), np.eye(resources), np.ones((resources, 1))]
+    table = np.block([limits, [-np.ones((1, parts)), np.zeros((1, resources + 1))]])
     basis = np.arange(parts, parts + resources)
     while (improving := np.flatnonzero(table[-1, :-1] < -_TOLERANCE)).size:
         column = improving[0]

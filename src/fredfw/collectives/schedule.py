@@ -377,9 +377,8 @@ def _moved(schedule: Schedule, phases: int, turns: int, chunks: int = 0, *, firs
     bases = {key: base + chunks if chunks else base for key, base in bases.items()}
     found = []
     for phase in schedule.phases:
-        after, behind, room = (
-            tuple(one + phases for one in waits) for waits in (phase.after, phase.behind, phase.room)
-        )
+        waits = phase.after, phase.behind, phase.room
+        after, behind, room = (tuple(one + phases for one in part) for part in waits)
         turn = phase.turn if phase.turn < 0 else phase.turn + turns
         base = bases[id(phase.base)]
         found.append(evolve(phase, base=base, after=after or first, behind=behind, room=room, turn=turn))

@@ -41,10 +41,8 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
     if schedule.proof != "replay":
         return
     ranks = np.arange(schedule.ranks)[:, None]
-    start, end = (
-        np.ones((schedule.ranks, schedule.chunks), dtype=bool) if holder is None else ranks == holder
-        for holder in holders(schedule)
-    )
+    every = np.ones((schedule.ranks, schedule.chunks), dtype=bool)
+    start, end = (every if holder is None else ranks == holder for holder in holders(schedule))
     held = start[:, :, None] & np.eye(schedule.ranks, dtype=bool)[:, None, :]
     touched = np.zeros((2, len(schedule.phases), *start.shape), dtype=bool)
     for index, phase in enumerate(schedule.phases):
@@ -60,10 +58,8 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
     goal = start.T  # (chunks, contributors)
     for rank, chunk in np.argwhere(end & (held != goal).any(axis=2)):
         had, wanted = np.flatnonzero(held[rank, chunk]), np.flatnonzero(goal[chunk])
-        raise ScheduleError(
-            f"after the last phase, rank {rank} has chunk {chunk} with the contributions of ranks {had.tolist()}; "
-            f"{schedule.pattern} needs those of {wanted.tolist()}"
-        )
+        told = f"after the last phase, rank {rank} has chunk {chunk} with the contributions of ranks {had.tolist()}"
+        raise ScheduleError(f"{told}; {schedule.pattern} needs those of {wanted.tolist()}")
 
 
 # What a repetition delivers: the ``(arrivals,)`` ranks where, which chunk, the ``(arrivals, contributors)`` whose
@@ -146,7 +142,5 @@ def _check_races(schedule: Schedule, reads: BoolArray, writes: BoolArray) -> Non
     touched = (reads | writes).reshape(written.shape).astype(np.float32)
     for one, other in np.argwhere((written @ touched.T > 0) & apart):
         rank, chunk = np.argwhere(writes[one] & (reads | writes)[other])[0]
-        raise ScheduleError(
-            f"phases {min(one, other)} and {max(one, other)} are not ordered, "
-            f"and phase {one} writes chunk {chunk} of rank {rank} that both use"
-        )
+        both = f"phases {min(one, other)} and {max(one, other)} are not ordered"
+        raise ScheduleError(f"{both}, and phase {one} writes chunk {chunk} of rank {rank} that both use")

@@ -90,16 +90,12 @@ def mismatch(implementation: object, module: str) -> str | None:
         return None
     if isinstance(declared, bool) or not isinstance(declared, int):
         return f"declares {_DECLARATION} = {declared!r}, which is not a whole number; this is {CONTRACT_VERSION}"
+    written = f"is written for version {declared} of the plugin contract"
     if declared > CONTRACT_VERSION:
-        return (
-            f"is written for version {declared} of the plugin contract, and this fredfw has version "
-            f"{CONTRACT_VERSION}: upgrade fredfw, see {POLICY}"
-        )
+        return f"{written}, and this fredfw has version {CONTRACT_VERSION}: upgrade fredfw, see {POLICY}"
     if declared < OLDEST_CONTRACT:
-        return (
-            f"is written for version {declared} of the plugin contract, and the oldest that this fredfw serves is "
-            f"{OLDEST_CONTRACT}: update the plugin, see {POLICY}"
-        )
+        oldest = f"the oldest that this fredfw serves is {OLDEST_CONTRACT}"
+        return f"{written}, and {oldest}: update the plugin, see {POLICY}"
     return None
 
 

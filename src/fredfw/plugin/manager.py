@@ -292,9 +292,8 @@ class PluginManager:
         known = set(chain(*called.values()))
         for name in sorted(allow or ()):
             if canonical(name) not in known:
-                raise UnknownNameError(
-                    f"no plugin {name!r} is installed{nearest(name, known)}", accepted=", ".join(sorted(known))
-                )
+                message = f"no plugin {name!r} is installed{nearest(name, known)}"
+                raise UnknownNameError(message, accepted=", ".join(sorted(known)))
         for name in sorted(block):
             if canonical(name) not in known:
                 message = f"no plugin {name!r} is installed, so no plugin was switched off{nearest(name, known)}"
@@ -354,12 +353,9 @@ class Setup:
     @classmethod
     def of(cls, plugins: PluginManager) -> Setup:
         """Return how to make a manager like ``plugins``, none of which may be registered in process."""
-        if plugins.in_process:
-            raise InputError(
-                f"plugins that were registered in process cannot be sent to others: {', '.join(plugins.in_process)}",
-                key="jobs",
-                accepted="1, or plugins that are installed or in files",
-            )
+        if names := plugins.in_process:
+            message = f"plugins that were registered in process cannot be sent to others: {', '.join(names)}"
+            raise InputError(message, key="jobs", accepted="1, or plugins that are installed or in files")
         files = ((str(file), digest) for file, digest in plugins.file_digests.items())
         return cls(evolve(plugins.switches, trace=None), tuple(files), tuple(limits.current().items()))
 

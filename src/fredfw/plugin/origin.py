@@ -113,14 +113,10 @@ class LeftOut:
     """A plugin that is not used, or not for one hook or one name: those of what is imported when it is used."""
 
     plugin: Plugin
-    cause: str
-    """Why, as the end of a sentence that starts with the plugin."""
-    broken: bool = True
-    """Whether it was to be used."""
-    hook: str | None = Factory(lambda self: self.plugin.hook, takes_self=True)
-    """The only hook that is affected."""
-    name: str | None = Factory(lambda self: self.plugin.registered, takes_self=True)
-    """The only name that it fails to register, where that is known."""
+    cause: str  # why, as the end of a sentence that starts with the plugin
+    broken: bool = True  # whether it was to be used
+    hook: str | None = Factory(lambda self: self.plugin.hook, takes_self=True)  # the only one that is affected
+    name: str | None = Factory(lambda self: self.plugin.registered, takes_self=True)  # the only one that it fails on
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"

@@ -52,14 +52,11 @@ FIRST_PARTY = {
 class PluginInfo:
     """A registered class or command, as people see it."""
 
-    kind: str
-    """Its interface in words, for example ``sharing policy``, or ``command``."""
+    kind: str  # its interface in words, for example "sharing policy", or "command"
     name: str
-    distribution: str | None
-    """That registered it, where it is installed."""
+    distribution: str | None  # that registered it, where it is installed
     version: str | None
-    location: str | None
-    """File it is defined in. Differs between machines, so it belongs in no result."""
+    location: str | None  # file it is defined in, which differs between machines, so it belongs in no result
     description: str = ""
 
 

@@ -90,10 +90,8 @@ def _settings(cls: Any) -> Mapping[str, FieldInfo]:
     try:
         hints = get_type_hints(cls)
     except Exception as error:  # as above
-        raise PluginError(
-            f"the annotations of {cls.__qualname__} cannot be resolved: {explain(error, cls.__module__)}; "
-            "what they name must be imported at run time too"
-        ) from error
+        told = f"the annotations of {cls.__qualname__} cannot be resolved: {explain(error, cls.__module__)}"
+        raise PluginError(f"{told}; what they name must be imported at run time too") from error
     return MappingProxyType(
         {
             one.alias: FieldInfo(one.alias, one, hints.get(one.name, Any))

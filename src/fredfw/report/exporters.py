@@ -109,6 +109,5 @@ class HtmlExporter(Exporter):
 
 
 def _unsupported(exporter: Exporter, result: object) -> UnsupportedError:
-    return UnsupportedError(
-        f"exporter {exporter.name!r} has no form for a {type(result).__name__}", accepted=", ".join(exporter.takes)
-    )
+    message = f"exporter {exporter.name!r} has no form for a {type(result).__name__}"
+    return UnsupportedError(message, accepted=", ".join(exporter.takes))

@@ -60,9 +60,8 @@ def drawn(part: Part) -> RenderableType:
 
 
 def _text(said: Spans, style: str = "") -> Text:
-    return Text.assemble(
-        *((one.text, " ".join(_COLOURS.get(word, word) for word in one.style.split()) or style) for one in said)
-    )
+    parts = ((one.text, " ".join(_COLOURS.get(word, word) for word in one.style.split()) or style) for one in said)
+    return Text.assemble(*parts)
 
 
 @frozen(eq=False)
@@ -81,9 +80,8 @@ class _Stacked:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table, most = self.table, options.max_width
         every = range(len(table.header))
-        widths = [
-            max(width, self.least.get(title, 0)) for title, width in zip(table.header, _widths(table), strict=True)
-        ]
+        own = zip(table.header, _widths(table), strict=True)
+        widths = [max(width, self.least.get(title, 0)) for title, width in own]
         needed = sum(widths) + _GAP * (len(widths) - 1)
         if table.folded or needed <= most or not console.is_terminal:
             options = options if table.folded else options.update(max_width=max(needed, most))

@@ -41,11 +41,8 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
     failed, missing = len(comparison.failures), len(comparison.missing)
     made = comparison.provenance.get("cells", [])  # in the order of rows
     named = list(zip(map(result_name, rows), made, strict=True)) if len(made) == len(rows) else []
-    published = [
-        (row.workload, row.fabric, f"{row.reference_speedup:g}", row.reference_source or "")
-        for row in rows
-        if row.reference_speedup is not None
-    ]
+    known = [row for row in rows if row.reference_speedup is not None]
+    published = [(row.workload, row.fabric, f"{row.reference_speedup:g}", row.reference_source or "") for row in known]
     references = _table(("workload", "fabric", "published speed-up", "source"), published, right=(2,), keys=2)
     statuses = {row.status for row in rows} | ({Status.REFERENCE} if references else set())
     lead = [
@@ -101,11 +98,8 @@ def study_page(study: StudyResult, command: str) -> Page:
     # Without the title, and without what came from a store, which differs from one time to the next.
     _, counted, *report = study_report(study, _TOP)[:-1]
     best = study.best[:_TOP]
-    bars = [
-        Bar(_named(point), point.breakdown, render(point.seconds, Unit.SECONDS, 4), point.rank == 1)
-        for point in best
-        if point.breakdown and point.seconds is not None
-    ]
+    timed = [(one, one.seconds) for one in best if one.breakdown and one.seconds is not None]
+    bars = [Bar(_named(one), one.breakdown, render(time, Unit.SECONDS, 4), one.rank == 1) for one, time in timed]
     times = [Bars("Of the best points, the best first", bars, [study.colours])] if bars else []
     return Page(
         study.title,

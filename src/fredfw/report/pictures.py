@@ -87,12 +87,6 @@ class Axis:
         return f"${number}" if self.unit == "$" else number
 
 
-class Picture(Part):
-    """What a page draws."""
-
-    kind = "picture"
-
-
 @frozen
 class Bar:
     """One of several stacked bars."""
@@ -106,8 +100,10 @@ class Bar:
 
 
 @frozen(eq=False)
-class Bars(Picture):
+class Bars(Part):
     """One or more stacked bars, one below the other."""
+
+    kind = "picture"
 
     title: str  # what they have in common
     bars: Sequence[Bar]
@@ -152,8 +148,10 @@ class Series:
 
 
 @frozen(eq=False)
-class Curves(Picture):
+class Curves(Part):
     """Lines over a swept field."""
+
+    kind = "picture"
 
     title: str  # what they have in common; may be empty
     across: Axis
@@ -186,8 +184,10 @@ def coloured(names: Iterable[str]) -> dict[str, str]:
 
 
 @frozen(eq=False)
-class HeatMap(Picture):
+class HeatMap(Part):
     """A colour for each pair of values of two swept fields; less of seconds is better, and more of all else."""
+
+    kind = "picture"
 
     title: str  # what they have in common; may be empty
     down: Axis  # the first field
@@ -226,8 +226,10 @@ class Dot:
 
 
 @frozen(eq=False)
-class Dots(Picture):
+class Dots(Part):
     """One or more points, of which those that others do not beat are joined."""
+
+    kind = "picture"
 
     caption: str
     across: Axis
@@ -237,12 +239,14 @@ class Dots(Picture):
     diagonal: bool = False  # a line where both numbers are equal
 
 
+Picture: TypeAlias = Bars | Curves | HeatMap | Dots
+
+
 @contextmanager
 def importing(option: str, what: str = "a picture", package: str = "matplotlib", extra: str = "plot") -> Iterator[None]:
     """Turn a missing ``package``, which ``what`` needs, into an ``InputError`` that says which extra has it."""
     try:
         yield
     except ImportError as error:
-        raise InputError(
-            f"{what} needs {package} ({error})", key=option, accepted=f"pip install 'fredfw[{extra}]'"
-        ) from error
+        accepted = f"pip install 'fredfw[{extra}]'"
+        raise InputError(f"{what} needs {package} ({error})", key=option, accepted=accepted) from error

@@ -216,19 +216,15 @@ def _what_if(found: WhatIf) -> list[Part]:
     factor = f"{found.factor:g}x"
     rows = []
     for one in found.improvements:
-        path, expected, run = (
-            render(time, Unit.SECONDS, 4) for time in (one.on_path, one.estimated_seconds, one.seconds)
-        )
+        times = one.on_path, one.estimated_seconds, one.seconds
+        path, expected, run = (render(time, Unit.SECONDS, 4) for time in times)
         exponents = _signed(one.estimated_exponent, 3), _signed(one.exponent, 3)
         change = _signed(100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0, 1)
         rows.append((one.parameter, path, *exponents, expected, run, change))
     columns = ("better parameter", "on the path", "1 %, path", "1 %, run", f"{factor}, path", f"{factor}, run")
     meaning = "path: what the critical path lets expect, if it stays what it is; run: what another simulation says"
-    return [
-        Heading(f"what if one parameter were 1 % or {factor} better"),
-        Table((*columns, "change"), rows, right=range(1, 7)),
-        Line(meaning),
-    ]
+    title = Heading(f"what if one parameter were 1 % or {factor} better")
+    return [title, Table((*columns, "change"), rows, right=range(1, 7)), Line(meaning)]
 
 
 def _signed(percent: float, decimals: int) -> str:

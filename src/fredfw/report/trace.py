@@ -40,12 +40,8 @@ def trace_to_json(result: RunResult, ranks: str = "") -> str:
     """
     count = result.timeline.graph.ranks
     chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else range(count)
-    about = {
-        "workload": result.workload,
-        "fabric": result.fabric_name,
-        "fidelity": result.provenance["fidelity"],
-        "ranks": ranks or f"0-{len(result.placement) - 1}",
-    }
+    about = {"workload": result.workload, "fabric": result.fabric_name, "fidelity": result.provenance["fidelity"]}
+    about["ranks"] = ranks or f"0-{len(result.placement) - 1}"
     document = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": _Trace(result, sorted(chosen)).events()}
     return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
 

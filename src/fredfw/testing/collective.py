@@ -205,10 +205,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
             wanted = expected_link_bytes(trial.fabric, trial.schedule, trial.members)
             moved = trial.run[1]
             for link in where(~np.isclose(moved, wanted, rtol=EXACT, atol=EXACT)):
-                yield (
-                    f"{trial}: {moved[link]:g} B cross {trial.fabric.link_name(link)}, the rows of the schedule "
-                    f"say {wanted[link]:g} B"
-                )
+                fault = f"{trial}: {moved[link]:g} B cross {trial.fabric.link_name(link)}"
+                yield f"{fault}, the rows of the schedule say {wanted[link]:g} B"
 
     def stepwise_takes_as_long(self) -> Faults:
         """Alone on a fabric, a schedule takes as long step by step as compressed."""

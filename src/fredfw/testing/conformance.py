@@ -166,10 +166,8 @@ class Case(Generic[S]):
             missing.append(f"{cls.__qualname__} has no docstring; its first line is what lists and helps show")
         silent = [one.name for one in schema.fields(cls) if not one.help.strip()]
         if silent:
-            missing.append(
-                f"the fields {', '.join(silent)} do not say what they mean; declare them with help=..., as in "
-                "units.option(4, help='NPUs in a row')"
-            )
+            fault = f"the fields {', '.join(silent)} do not say what they mean"
+            missing.append(f"{fault}; declare them with help=..., as in units.option(4, help='NPUs in a row')")
         if missing:
             yield "; and ".join(missing)
 

@@ -121,11 +121,8 @@ def _ask(case: Elsewhere[Any]) -> str:
         "fields": configure.unstructure(case.subject),
         "case": [type(case).__module__, type(case).__name__],
     }
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
     text = json.dumps(question)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import ClassVar, TypeAlias
 
 import networkx as nx
@@ -24,11 +25,8 @@ _Tree: TypeAlias = tuple[Operation, IntArray, IntArray]  # what a router is aske
 
 
 def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
-    return {
-        Operation.MULTICAST: offers.multicasts,
-        Operation.REDUCE: offers.reduces,
-        Operation.ALL_REDUCE: offers.multicasts and offers.reduces,
-    }
+    both = offers.multicasts and offers.reduces
+    return {Operation.MULTICAST: offers.multicasts, Operation.REDUCE: offers.reduces, Operation.ALL_REDUCE: both}
 
 
 TreeReport: TypeAlias = tuple[list[str], list[str], float]
@@ -301,11 +299,8 @@ class RouterTests(_Tests, case=RouterCase, subjects="routers"):
     @classmethod
     def cases(cls) -> Iterator[RouterCase]:
         """Yield every router on every fabric."""
-        return (
-            RouterCase(subject=router, fabric=fabric, plugin=cls.plugin)
-            for router in cls.routers
-            for fabric in cls.fabrics
-        )
+        pairs = product(cls.routers, cls.fabrics)
+        return (RouterCase(subject=router, fabric=fabric, plugin=cls.plugin) for router, fabric in pairs)
 
 
 def check_router(
@@ -398,14 +393,10 @@ def _examine(
             faults.append(f"{fabric.link_name(link)} is one too many")
     joins = Counter(int(fabric.destinations[link]) for link in rise.values())
     branches = Counter(int(fabric.sources[link]) for link in fall.values())
-    faults += [
-        f"data leaves {name(one)}, but none arrives there" for one in rise if not joins[one] and one not in senders
-    ]
-    faults += [
-        f"data enters {name(one)}, but is not needed there"
-        for one in fall
-        if not branches[one] and one not in receivers
-    ]
+    empty = [one for one in rise if not joins[one] and one not in senders]
+    faults += [f"data leaves {name(one)}, but none arrives there" for one in empty]
+    useless = [one for one in fall if not branches[one] and one not in receivers]
+    faults += [f"data enters {name(one)}, but is not needed there" for one in useless]
     # The only end of a reduction adds, and the only source of a multicast sends, by itself.
     combines = int(destinations[0]) if operation is Operation.REDUCE else None
     copies = middle if operation is Operation.MULTICAST else None

@@ -100,9 +100,8 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
         """The route there takes as long as the route back."""
         there, back = np.split(self.routes.latencies, 2)
         for flow in where(~np.isclose(there, back, rtol=EXACT, atol=0)):
-            yield (
-                f"from {self.pair(flow)} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; {_ON_PURPOSE}"
-            )
+            fault = f"from {self.pair(flow)} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s"
+            yield f"{fault}; {_ON_PURPOSE}"
 
     def levels_are_a_full_product(self) -> Faults:
         """Levels come with coordinates, and coordinates with levels; ``Fabric`` checks that NPUs fill all positions."""

@@ -271,13 +271,10 @@ class Merged:
             if differs.any():
                 node = int(nodes[differs.argmax()])
                 leader = int(self.leaders[node])
-                raise InputError(
-                    f"{self._collective(node)} has {key} {self._shown(key, node)}, and {self._collective(leader)} has "
-                    f"{self._shown(key, leader)}: they are the same collective of communicator "
-                    f"{one.communicator[node]}",
-                    key=key,
-                    accepted="the same for all members",
-                )
+                own = f"{self._collective(node)} has {key} {self._shown(key, node)}"
+                other = f"{self._collective(leader)} has {self._shown(key, leader)}"
+                same = f"they are the same collective of communicator {one.communicator[node]}"
+                raise InputError(f"{own}, and {other}: {same}", key=key, accepted="the same for all members")
 
     def _shown(self, key: str, node: int) -> str:
         one = self.columns
@@ -309,12 +306,9 @@ class Merged:
         if missing.any():
             which = int(missing.argmax())
             node, number = int(nodes[which]), int(one.communicator[nodes[which]])
-            raise InputError(
-                f"{one.node(node)} is a collective of communicator {number}, which does not have "
-                + ("that rank" if key == "rank" else f"its root {ranks[which]}"),
-                key="communicator" if key == "rank" else key,
-                accepted=f"one of {_listed(one.communicators[number].tolist())}",
-            )
+            lacks, key = ("that rank", "communicator") if key == "rank" else (f"its root {ranks[which]}", key)
+            message = f"{one.node(node)} is a collective of communicator {number}, which does not have {lacks}"
+            raise InputError(message, key=key, accepted=f"one of {_listed(one.communicators[number].tolist())}")
         begins = np.cumsum([0, *map(len, keys)])[:-1]
         places: IntArray = order[place] - begins[one.communicator[nodes]]
         return places

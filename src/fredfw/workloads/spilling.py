@@ -83,9 +83,8 @@ def spills(
 
 def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -> TaskGraph:
     """Add the traffic behind all that a rank does: nothing overlaps with it, which is the most that it can cost."""
-    moved = [
-        (one.tier, kind, one.moved(kind, microbatches)) for one in spilled for kind in (TaskKind.LOAD, TaskKind.STORE)
-    ]
+    kinds = TaskKind.LOAD, TaskKind.STORE
+    moved = [(one.tier, kind, one.moved(kind, microbatches)) for one in spilled for kind in kinds]
     if not moved:
         return graph
     whole = Assembly()
