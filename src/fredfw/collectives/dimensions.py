@@ -336,38 +336,18 @@ def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple
 def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
     # A block that is reduced starts its way just behind its owner, so that it gets there last.
     first = (line.x - line.way) % line.positions if reduce else line.x
-    return [
-        Phase.of(
-            line.grid.ranks,
-            line.on(line.way),
-            first * line.block,
-            base=line.base,
-            count=line.block,
-            stride=-line.way * line.block,
-            modulus=line.whole,
-            reduce=reduce,
-            repeat=line.positions - 1,
-        )
-    ]
+    phase = partial(Phase.of, base=line.base, modulus=line.whole, reduce=reduce, repeat=line.positions - 1)
+    moved = first * line.block
+    return [phase(line.grid.ranks, line.on(line.way), moved, count=line.block, stride=-line.way * line.block)]
 
 
 def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
     """Return one phase in which the first half of every block goes one way round, and the second the other."""
     source, destination, base, way = line.both_ways
     x, half = line.x[source], line.block // 2
-    return [
-        Phase.of(
-            source,
-            destination,
-            ((x - way) % line.positions if reduce else x) * line.block + np.where(way > 0, 0, half),
-            base=base,
-            count=half,
-            stride=-way * line.block,
-            modulus=line.whole,
-            reduce=reduce,
-            repeat=line.positions - 1,
-        )
-    ]
+    first = ((x - way) % line.positions if reduce else x) * line.block + np.where(way > 0, 0, half)
+    phase = partial(Phase.of, base=base, modulus=line.whole, reduce=reduce, repeat=line.positions - 1)
+    return [phase(source, destination, first, count=half, stride=-way * line.block)]
 
 
 def _direct(line: _Line, *, reduce: bool) -> list[Phase]:

@@ -109,17 +109,9 @@ def sweep_to_json(sweep: CollectiveSweep) -> str:
             entry["sensitivity"] = sweep.effects[number]
         entry["links"] = _links(sweep.fabric, result.link_bytes, result.duration, {})
         entries.append(entry)
-    return document(
-        "collectives",
-        {
-            "fabric": sweep.fabric.name,
-            "npus": len(sweep.fabric.npus),
-            "results": entries,
-            "average_busbw": sweep.average_busbw,
-            "missing": list(sweep.missing),
-            "provenance": sweep.provenance,
-        },
-    )
+    where = {"fabric": sweep.fabric.name, "npus": len(sweep.fabric.npus)}
+    more = {"average_busbw": sweep.average_busbw, "missing": list(sweep.missing), "provenance": sweep.provenance}
+    return document("collectives", {**where, "results": entries, **more})
 
 
 def sweep_to_csv(sweep: CollectiveSweep) -> str:

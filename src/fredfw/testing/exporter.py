@@ -84,17 +84,11 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
     framework = Framework(plugins)
     direct = {"collectives": {"default": "direct"}}
     workloads = {"a step": {"workload": "kit-step"}}
-    experiment = framework.load_experiment(
-        {
-            "title": "four NPUs, <two> fabrics & a 'quoted, name'",
-            "baseline": "a star",
-            "fabrics": {
-                "a star": {"topology": "kit-small", **direct},
-                "a ring": {"topology": {"name": "kit-small", "ring": True}, **direct},
-            },
-            "workloads": workloads,
-        }
-    )
+    one, other = ({"topology": {"name": "kit-small", "ring": ring}, **direct} for ring in (False, True))
+    title = "four NPUs, <two> fabrics & a 'quoted, name'"
+    fabrics = {"a star": one, "a ring": other}
+    given = {"title": title, "baseline": "a star", "fabrics": fabrics, "workloads": workloads}
+    experiment = framework.load_experiment(given)
     fabric = _Small().build()
     alone = framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="direct")
     return (
@@ -106,7 +100,7 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
         framework.study(
             {
                 "title": "one <star> or ring",
-                "fabrics": {"it": {"topology": "kit-small", **direct}},
+                "fabrics": {"it": one},
                 "workloads": workloads,
                 "space": {"ring": {"path": "fabrics.it.topology.ring", "values": [False, True]}},
                 "objective": {"minimise": "time"},

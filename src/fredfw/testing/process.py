@@ -114,13 +114,9 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
 def _ask(case: Elsewhere[Any]) -> str:
     cls = type(case.subject)
     module, file = _origin(cls)
-    question = {
-        "module": module,
-        "file": file,
-        "class": cls.__qualname__,
-        "fields": configure.unstructure(case.subject),
-        "case": [type(case).__module__, type(case).__name__],
-    }
+    place = {"module": module, "file": file, "class": cls.__qualname__}
+    kind = [type(case).__module__, type(case).__name__]
+    question = {**place, "fields": configure.unstructure(case.subject), "case": kind}
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]

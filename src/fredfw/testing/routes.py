@@ -196,21 +196,17 @@ class RoutedCase(Case[S]):
             yield "the latency of a route is negative or not finite; it is in seconds"
         least = np.bincount(_flows(routes), _shares(routes) * fabric.latencies[routes.links], len(routes))
         for flow in where(routes.latencies < least * (1 - EXACT)):
-            yield (
-                f"the route from {self.pair(flow)} takes {routes.latencies[flow]:g} s, its links "
-                f"({self.links(routes, flow)}) take {least[flow]:g} s; Fabric.paths adds them up for routes that are "
-                "paths"
-            )
+            links = f"its links ({self.links(routes, flow)}) take {least[flow]:g} s"
+            fault = f"the route from {self.pair(flow)} takes {routes.latencies[flow]:g} s, {links}"
+            yield f"{fault}; Fabric.paths adds them up for routes that are paths"
 
     def routes_do_not_depend_on_the_batch(self) -> Faults:
         """A pair is routed alike whatever it is routed with."""
         for flow, alone in self.singles:
             if not _equal(alone, self.routes.select(np.array([flow]))):
-                yield (
-                    f"alone, the route from {self.pair(flow)} is {self.links(alone, 0)}; beside {len(self.routes) - 1} "
-                    f"others it is {self.links(self.routes, flow)}; choose by the two ends alone, for example by a "
-                    "hash of them"
-                )
+                beside = f"beside {len(self.routes) - 1} others it is {self.links(self.routes, flow)}"
+                fault = f"alone, the route from {self.pair(flow)} is {self.links(alone, 0)}; {beside}"
+                yield f"{fault}; choose by the two ends alone, for example by a hash of them"
 
     def routes_of_one_pair_are_the_same(self) -> Faults:
         """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
@@ -220,11 +216,9 @@ class RoutedCase(Case[S]):
         for flow, alone in self.singles:
             path = self.router.path(self.fabric, sources[flow], destinations[flow])
             if not _equal(path, alone):
-                yield (
-                    f"path() from {self.pair(flow)} is {self.links(path, 0)} and takes {path.latencies[0]:g} s, "
-                    f"route() is {self.links(alone, 0)} and takes {alone.latencies[0]:g} s; leave path() out where it "
-                    "is not cheaper"
-                )
+                one, other = (f"{self.links(each, 0)} and takes {each.latencies[0]:g} s" for each in (path, alone))
+                fault = f"path() from {self.pair(flow)} is {one}, route() is {other}"
+                yield f"{fault}; leave path() out where it is not cheaper"
 
     def routes_are_deterministic(self) -> Faults:
         """A router gives the same answer when it is asked again, and it does not change its arguments."""
@@ -238,10 +232,9 @@ class RoutedCase(Case[S]):
         for flow in range(len(self.routes)):
             one = np.array([flow])
             if not _equal(again.select(one), self.routes.select(one)):
-                yield (
-                    f"asked twice, the route from {self.pair(flow)} is {self.links(self.routes, flow)} and "
-                    f"{self.links(again, flow)}; a router has no state and no random numbers, because routes are kept"
-                )
+                first, second = (self.links(each, flow) for each in (self.routes, again))
+                fault = f"asked twice, the route from {self.pair(flow)} is {first} and {second}"
+                yield f"{fault}; a router has no state and no random numbers, because routes are kept"
 
     def trees_exist_where_offered(self) -> Faults:
         """The router has every tree that the fabric offers collectives."""
@@ -365,12 +358,10 @@ def _reached(graph: nx.DiGraph[int], start: int, avoided: int) -> set[int]:
 
 
 def _equal(one: Routes, other: Routes) -> bool:
-    return (
-        np.array_equal(one.offsets, other.offsets)
-        and np.array_equal(one.links, other.links)
-        and np.allclose(one.latencies, other.latencies, rtol=EXACT, atol=0)
-        and np.allclose(_shares(one), _shares(other), rtol=EXACT, atol=0)
-    )
+    if not (np.array_equal(one.offsets, other.offsets) and np.array_equal(one.links, other.links)):
+        return False
+    pairs = (one.latencies, other.latencies), (_shares(one), _shares(other))
+    return all(np.allclose(*pair, rtol=EXACT, atol=0) for pair in pairs)
 
 
 def _examine(

@@ -135,11 +135,9 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
         for one, rates in self.answers:
             load = one.load(rates)
             for link in where(load > one.capacities * (1 + EXACT)):
-                yield (
-                    f"of {one}, {one.crossing(link)} cross {one.fabric.link_name(link)} and put "
-                    f"{load[link]:g} B/s on its {one.capacities[link]:g} B/s; a flow loads a link with its rate "
-                    "times its coefficient"
-                )
+                put = f"put {load[link]:g} B/s on its {one.capacities[link]:g} B/s"
+                fault = f"of {one}, {one.crossing(link)} cross {one.fabric.link_name(link)} and {put}"
+                yield f"{fault}; a flow loads a link with its rate times its coefficient"
             for flow in where(rates > one.caps * (1 + EXACT)):
                 yield f"flow {flow} runs at {rates[flow]:g} B/s, over its cap in Incidence.caps"
 
@@ -172,10 +170,9 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
             order = random.permutation(len(rates))
             again = self.answer(evolve(one, incidence=permuted(one.incidence, order)))
             for place in where(~np.isclose(again, rates[order], rtol=EXACT, atol=0)):
-                yield (
-                    f"of {one}, flow {order[place]} gets {rates[order][place]:g} B/s, and {again[place]:g} B/s where "
-                    "the same flows come in another order; rates must not depend on their numbers"
-                )
+                after = f"{again[place]:g} B/s where the same flows come in another order"
+                fault = f"of {one}, flow {order[place]} gets {rates[order][place]:g} B/s, and {after}"
+                yield f"{fault}; rates must not depend on their numbers"
 
     def is_local_if_it_says_so(self) -> Faults:
         """Where it says that it is local, flows get the same rates without those that share no links with them."""

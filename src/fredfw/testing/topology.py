@@ -119,10 +119,8 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             for ends, verb in ((fabric.sources, "send"), (fabric.destinations, "receive")):
                 own = np.bincount(ends, fabric.bandwidths, len(fabric.kinds))[fabric.npus]
                 for npu in where(own < level.bandwidth * (1 - EXACT)):
-                    yield (
-                        f"level {number} promises each member {level.bandwidth:g} B/s, but the links of "
-                        f"{fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
-                    )
+                    links = f"the links of {fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
+                    yield f"level {number} promises each member {level.bandwidth:g} B/s, but {links}"
 
     def levels_are_as_fast_as_they_say(self) -> Faults:
         """With all NPUs sending along a level at once, the slowest flow and the longest route are what it says."""

@@ -144,11 +144,7 @@ class Npu:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
         known, rates = self.constants, (self.peak * self.constants.sustained, self.memory_bandwidth)
         own: tuple[Gemm | Attention, ...] = (*kernels.gemms, *kernels.attentions)
-        busy = math.fsum(
-            (
-                *(known.seconds(one, *rates) for one in own),
-                kernels.moved / (self.memory_bandwidth * known.memory_efficiency),
-                max(kernels.launches - len(own), 0.0) * known.kernel,
-            )
-        )
+        moving = kernels.moved / (self.memory_bandwidth * known.memory_efficiency)
+        others = max(kernels.launches - len(own), 0.0) * known.kernel
+        busy = math.fsum([*(known.seconds(one, *rates) for one in own), moving, others])
         return busy if kernels.graphed else max(busy, kernels.launches * known.launch)

@@ -30,15 +30,9 @@ _LONG = 60  # characters of a name in an error; tracers put whole signatures the
 # What is charged to where nodes have no labels.
 _LABELS = COMPUTE, "communication"
 _WHOLE = {
-    **dict.fromkeys(("kind", "rank", "dependency_offsets", "dependencies")),
-    "label": None,
-    "pattern": -1,
-    "communicator": -1,
-    "root": -1,
-    "peer": -1,
-    "tag": 0,
-    "split_offsets": 0,
-    "memory": 0,
+    **dict.fromkeys(("kind", "rank", "dependency_offsets", "dependencies", "label")),
+    **dict.fromkeys(("pattern", "communicator", "root", "peer"), -1),
+    **dict.fromkeys(("tag", "split_offsets", "memory"), 0),
 }
 _REAL = {"seconds": np.nan, "flops": 0.0, "bytes": 0.0, "splits": 0.0}
 """Columns of numbers, and what stands for those that are not given."""
