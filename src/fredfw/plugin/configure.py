@@ -82,11 +82,7 @@ def choose(
 
 
 def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = tuple) -> T:
-    """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``.
-
-    A text is read as ``from_toml`` does, but kept where the field takes nothing but text. A field that takes a list
-    takes ``8 GB/s, 4 GB/s`` without brackets, too. Raises as ``build`` and ``check_units`` do.
-    """
+    """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``."""
     settings = schema.settings(cls)
     values = {key: _read(text, settings[key].hint if key in settings else Any) for key, text in texts.items()}
     with _placed(key_prefix):

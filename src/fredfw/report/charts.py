@@ -42,11 +42,8 @@ _Best = Collection[tuple[str, str]]
 def charts(rows: Sequence[Row]) -> list[Picture]:
     """Return what to draw of ``rows``: maps of two numeric fields, lines over one, or else bars.
 
-    Bars are iteration time by cause. The speed-up stands at the end of each, and a mark where it would end at the
-    published speed-up. A single line whose times span less than a decade is drawn as bars, too.
-
-    Where rows train different amounts, lines and maps show samples per second (or tokens, where samples differ in
-    length), and so do the labels of bars.
+    The speed-up stands at the end of bars, and a mark where they would end at the published one. A single line whose
+    times span less than a decade is drawn as bars, too. ``measure`` says what rows are compared by.
     """
     best = best_cells(rows)
     return [chart for group in groups(rows) for chart in _charts(group, best)]

@@ -44,12 +44,7 @@ _JOB_SPREAD = ("p50", "p99")
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
-    """Return one row per cell, with one column of seconds per cause; a value that does not exist is empty.
-
-    A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written. Each number of
-    a job has one, too: ``job.NAME.seconds``, ``job.NAME.slowdown`` and others. A cell without a result has the status
-    ``infeasible`` or ``failed``, and the reason in ``notes``.
-    """
+    """Return one row per cell; columns of seconds per cause, swept fields and numbers of jobs; what is not is empty."""
     cells, rows = items(comparison), comparison.rows
     times = {f"{cause}_seconds": cause for cause in causes(rows)}
     swept = fields_of(cells)

@@ -94,11 +94,8 @@ def read(tables: Files, precision: str) -> tuple[Sequence[Measured], Sequence[Me
 
 
 def fitted(model: KernelModel, tables: Files, precision: str, *rates: float) -> KernelModel:
-    """Return ``model`` with the constants that fit every other row of ``tables``; its status has the error of the rest.
-
-    What the tables have no rows of stays as it is. Products are those in ``precision``. The ``rates`` are FLOP/s at
-    the peak, and B/s of the local memory. Raises as ``read``.
-    """
+    """Return ``model`` fitted to every other row of ``tables``, as far as there are any; its status has the error."""
+    # Rates are FLOP/s at the peak, and B/s of the local memory.
     gemms, others = read(tables, precision)
     found, off = model, []
     if gemms:

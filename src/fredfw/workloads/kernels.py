@@ -146,10 +146,7 @@ class AttentionModel:
 
 @frozen
 class KernelModel:
-    """How long kernels take on an NPU beside its peak rate and its memory bandwidth.
-
-    The constants of a preset were fitted to measured kernels, or are those of the nearest GPU; npus.toml says which.
-    """
+    """How long kernels take on an NPU beside its peak rate and its memory bandwidth; npus.toml has the sources."""
 
     efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak that large products reach")
     multiprocessors: int = count(

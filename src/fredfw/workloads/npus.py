@@ -27,11 +27,7 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def values(preset: str, precision: str, *, roofline: bool) -> dict[str, Any]:
-    """Return the fields of ``Npu`` that the accelerator ``preset`` has, quantities as text with units.
-
-    Constants of kernels that nothing was fitted to are those of the accelerator that it is ``like``. It computes kernel
-    by kernel, or by a ``roofline``.
-    """
+    """Return the fields of ``Npu`` that the accelerator ``preset`` has, quantities as text with units."""
     presets = table()
     if preset not in presets:
         message = f"no NPU {preset!r}{nearest(preset, presets)}"
