@@ -225,7 +225,8 @@ WRONG: dict[tuple[Any, Any], list[tuple[str, str, str]]] = {
         ("moody", "is_deterministic", "; it may depend on the fields and the system alone"),
     ],
     (PlacementCase, Wrong): [
-        ("twice", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: module 'tests.testing.test_wrong_models' ("),
+        ("twice", "no_npu_is_used_twice", "MP(1)-PP(1)-DP(1) on star of 8: "),
+        ("twice", "no_npu_is_used_twice", "order() of 'wrong' returned NPU 0 twice; expected every NPU at most once"),
         ("beyond", "no_npu_is_used_twice", "order() of 'wrong' returned NPU 8; expected NPUs 0 to 7"),
         ("few", "no_npu_is_used_twice", "order() of 'wrong' returned 0 NPUs; expected 1 or more, one for each rank"),
         ("moody", "is_deterministic", "on torus of 3x3: asked twice, where workers go is ["),

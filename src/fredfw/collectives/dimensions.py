@@ -101,7 +101,6 @@ class LevelSteps:
         return times
 
     def _links(self, place: int) -> float:
-        """Return the links that each rank sends on at once along a level."""
         step, level = self.steps[place], self.view.levels[place]
         if step == "bidirectional-ring" and _is_ring(level):
             return 2.0
@@ -321,7 +320,6 @@ class _Line:
 
 
 def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple[list[Phase], list[Phase]]:
-    """Return the phases of the reduce-scatter and of the all-gather along ``line``, of which ``pattern`` has."""
     if step == "in-network" and last and pattern is Pattern.ALL_REDUCE:
         # The network adds up what is left, and gives it to every rank of a line.
         rank = line.grid.ranks

@@ -93,7 +93,6 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", r
 
 
 def parts(plugins: Iterable[Any]) -> Iterator[Any]:
-    """Yield configured plugins, each with those that its fields hold."""
     for plugin in plugins:
         yield plugin
         for one in attrs.fields(type(plugin)):
@@ -104,7 +103,6 @@ def parts(plugins: Iterable[Any]) -> Iterator[Any]:
 
 
 def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the path, or the list of paths, and the digest of each file that is a field of one of ``plugins``."""
     found: dict[Any, dict[str, Any]] = {}
     for one in chain.from_iterable(attrs.astuple(plugin, recurse=False) for plugin in plugins):
         if isinstance(one, File):

@@ -49,7 +49,6 @@ class Field:
 
     @property
     def path(self) -> str:
-        """Its name in CSV, for example ``workload.size``."""
         return f"{self.kind}.{self.name}"
 
     def text(self, item: Item) -> str:
@@ -114,7 +113,6 @@ class Group:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The swept fields of workloads."""
         return tuple(dict.fromkeys(chain.from_iterable(one.workload_settings for one in self.cells)))
 
     @property
@@ -132,7 +130,6 @@ class Group:
 
 
 def groups(cells: Iterable[Item]) -> list[Group]:
-    """Return the groups of ``cells``, by the workload's table in the experiment, in their order."""
     return [Group(name, tuple(found)) for name, found in groupby(cells, key=lambda one: one.workload_template)]
 
 

@@ -110,7 +110,6 @@ def sweep_to_json(sweep: CollectiveSweep) -> str:
 
 
 def sweep_to_csv(sweep: CollectiveSweep) -> str:
-    """Return one row per size: bytes, seconds, bytes per second, joules; the lower bound in seconds, with its parts."""
     times = "pattern", "ranks", "size", "duration", "algbw", "busbw"
     columns = (*times, "algorithm", "protocol", "steps", "energy", "bound_ratio")
     bounds = ("seconds", *PARTS, "binding")

@@ -71,7 +71,6 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
 
 
 def run_page(result: RunResult, command: str) -> Page:
-    """Return the page of ``result``, which ``command`` makes again; it says what limits the iteration in any case."""
     plain_result = evolve(result, critical_path=None, what_if=None, notes=())
     _, *report = run_report(plain_result, _TOP)  # without the title
     found = evolve(result, critical_path=result.critical_path or critical_path(result))

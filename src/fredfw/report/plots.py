@@ -107,7 +107,6 @@ def drawn(figure: Figure, file_format: str) -> bytes:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return one panel per picture of ``charts``, in columns, with a legend of what colours and marks mean."""
     pictures = charts(comparison.rows)
     known = colours_of([one for one in pictures if isinstance(one, Bars)])
     with rc_context(FONTS):
@@ -147,7 +146,6 @@ def _draw(figure: Figure, column: int, stack: Sequence[_Panel]) -> None:
 
 
 def _stacked(panels: Sequence[_Panel]) -> list[list[_Panel]]:
-    """Return the panels of each column of the figure, none much higher than a page."""
     heights = [panel.height for panel in panels]
     count = math.ceil(sum(heights) / _MOST_HEIGHT)
     most = max([sum(heights) / count, *heights])

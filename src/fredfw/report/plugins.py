@@ -15,7 +15,6 @@ _FEW_LETTERS = 12
 
 
 def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> list[Part]:
-    """Return a table of plugins, one per row: kind, name and a description, which is cut to fit ``width`` columns."""
     rows = [(info.kind, info.name, info.description) for info in infos]
     # Two blanks follow each column; a description keeps a few letters however narrow the terminal is.
     taken = sum(max((len(row[column]) for row in rows), default=0) + 2 for column in (0, 1))

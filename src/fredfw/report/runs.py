@@ -125,7 +125,6 @@ def _bytes(result: RunResult) -> Table:
 
 
 def jobs_table(listed: Sequence[tuple[Sequence[str], JobResult]], places: Sequence[str] = ()) -> Table:
-    """Return a table of jobs, each with a text for each of the first columns, ``places``."""
     jobs = [job for _, job in listed]
     scale = TimeScale.of(job.seconds for job in jobs)
     several = PERCENTILES if any(job.spread is not None for job in jobs) else ()

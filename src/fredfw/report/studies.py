@@ -146,7 +146,6 @@ def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Tabl
 
 
 def study_to_csv(study: StudyResult) -> str:
-    """Return a row for each point that was tried; numbers are in SI units, and what does not exist is empty."""
     metrics = [name for name in METRICS if any(name in point.metrics for point in study.points)]
     header = ("number", "rank", "workload", "fabric", *study.names, "rung", "final", *metrics, "status", "reason")
 

@@ -20,7 +20,6 @@ _EXACT = 1e-9
 
 
 def sweep_report(sweep: CollectiveSweep) -> list[Part]:
-    """Return a table in nccl-tests' terms, one row per size, with bounds; what ``auto`` tried; figures and notes."""
     results, fabric = sweep.results, sweep.fabric
     first = results[0]
     sizes = [f"{result.size:.15g}" for result in results]

@@ -58,7 +58,6 @@ class Play:
     _waiting: list[list[Asked]] = field(factory=list)
 
     def run(self, sets: Sequence[Asked]) -> Play:
-        """Ask about all ``sets``, with some of what runs ending between them, until all have ended."""
         random = np.random.default_rng(len(sets))
         for one in sets:
             self.ask([one])
@@ -102,7 +101,6 @@ class Play:
 
     @property
     def log(self) -> list[str]:
-        """What the admission said, then its figures and notes, in words that are equal where these are."""
         said = [f"{asked.name} get {_words(decision)}" for asked, decision, _ in self.decisions]
         figures, notes = sorted(answers.figures(self.admission).items()), answers.notes(self.admission)
         return [*said, f"figures {figures}", f"notes {notes}"]

@@ -50,7 +50,6 @@ def checks_of(cls: type) -> tuple[Check[Any], ...]:
 
 
 def check_all(what: str, case: Any, expected_failures: Mapping[str, str]) -> None:
-    """Raise a ``ConformanceError`` unless ``case``, and nothing else than is expected, passes all its checks."""
     checks = checks_of(type(case))
     names: dict[str, list[str]] = {}  # by message: one fault may fail several checks, and is reported once
     for message in misuses(checks, expected_failures):

@@ -94,7 +94,6 @@ def _factors(ranks: int) -> Iterator[tuple[int, ...]]:
 
 
 def filled(*levels: Level, seed: int | None = None) -> GroupView:
-    """Return a group with a rank at every position of ``levels``, in random order if there is a ``seed``."""
     sizes = [level.size for level in levels]
     order = np.arange(np.prod(sizes, dtype=int))
     if seed is not None:

@@ -180,7 +180,6 @@ def _spaces() -> tuple[SearchSpace, ...]:
 
 
 def losses(space: SearchSpace, point: int) -> tuple[float, ...]:
-    """Return the objectives of a point: a bowl with one lowest point, and a plane."""
     choice = [number or 0 for number in space.points[point]]
     bowl = sum((number - 2.2 - place) ** 2 for place, number in enumerate(choice))
     return (bowl, float(sum(choice)))[: space.objectives]

@@ -86,7 +86,6 @@ class Deterministic(Elsewhere[S], Generic[S, Q, A]):
         return str(question)
 
     def refused(self, ask: Callable[[Q], object], why: type[E]) -> Iterator[tuple[str, E]]:
-        """Yield the questions, in words, at which ``ask`` raises ``why``."""
         for question in self.asked:
             try:
                 ask(question)

@@ -336,7 +336,6 @@ def permuted(incidence: Incidence, order: IntArray) -> Incidence:
 
 
 def _endless(case: SharingCase) -> Iterator[Endless]:
-    """Yield flows between pairs of NPUs on each fabric; none for a policy without state."""
     policy: SharingPolicy = case.subject
     random = np.random.default_rng(0)
     for fabric in case.fabrics:
