@@ -84,6 +84,7 @@ class Catalog(ABC, Generic[V]):
         """Return whether it is one of ``wanted``."""
 
     def wrong(self, one: Any) -> str | None:
+        """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
         del one
         return None
 

@@ -303,6 +303,11 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
     others = "another stage, the fullest experts, a slower NPU"
     published = any(row.reference_speedup is not None for row in rows)
     cells = counted(len(rows) + len(comparison.failures), "cell")
+    waiting = f"{WAITING}: time before the start of a job and after its end, and what its restarts take"
+    slowdown = "slowdown: time of a job over that on the same NPUs of the fabric without other jobs"
+    mfu = f"{_MFU}: model FLOPs, as a share of what the NPUs in use compute in that time at peak"
+    no_mfu = any(row.work is not None and row.work.model_flops and row.throughput.mfu is None for row in rows)
+    given = "what the source gives, which need not be a publication"
     lines: list[tuple[object, Said]] = [
         (shown.best, (Span("best", _BEST), Span(f": {_best_meaning(rows)}", "bold"))),
         (left_out, f"rows with {left_out} leave something out, so none of them is marked best"),
@@ -310,33 +315,15 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
         (shown.spread, "time: mean where there are several runs; P50, P99: of the runs of a row; - means one run"),
         (waits, f"{waits}: time spent waiting for that communication (exposed); - means none"),
         (BUBBLE in shown.parts, f"{BUBBLE}: time spent waiting for others to compute: {others}"),
-        (
-            WAITING in shown.parts,
-            f"{WAITING}: time before the start of a job and after its end, and what its restarts take",
-        ),
-        (
-            any(row.jobs for row in rows),
-            "slowdown: time of a job over that on the same NPUs of the fabric without other jobs",
-        ),
-        (
-            any(row.throughput.mfu is not None for row in rows),
-            f"{_MFU}: model FLOPs, as a share of what the NPUs in use compute in that time at peak",
-        ),
-        (
-            any(row.work is not None and row.work.model_flops and row.throughput.mfu is None for row in rows),
-            numbers.NO_MFU,
-        ),
+        (WAITING in shown.parts, waiting),
+        (any(row.jobs for row in rows), slowdown),
+        (any(row.throughput.mfu is not None for row in rows), mfu),
+        (no_mfu, numbers.NO_MFU),
         (published, _explained("published", "what others report", Status.REFERENCE)),
-        (
-            shown.references,
-            _explained("reference", "what the source gives, which need not be a publication", Status.REFERENCE),
-        ),
+        (shown.references, _explained("reference", given, Status.REFERENCE)),
         *((True, f"{mark} {text}") for text, mark in shown.sources.items()),
         *((True, f"{mark} {text}") for text, mark in [*notes.items()][:_MOST_NOTES]),
-        (
-            len(notes) > _MOST_NOTES,
-            f"... and {len(notes) - _MOST_NOTES} other notes, which --json and --csv write",
-        ),
+        (len(notes) > _MOST_NOTES, f"... and {len(notes) - _MOST_NOTES} other notes, which --json and --csv write"),
         (True, f"fidelity: {', '.join(sorted({row.fidelity for row in rows}))}"),
         (comparison.approximated, comparison.approximated),
         (comparison.stored, f"from the store: {comparison.stored} of {cells}"),

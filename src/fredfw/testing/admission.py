@@ -170,10 +170,8 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
             for asked, decision, beside in play.decisions:
                 plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
                 if not plain and answers.compatible(play.admission, [asked.flows, *beside]):
-                    yield (
-                        f"for {asked.name}, the answer is not a plain Start, although compatible() says that they "
-                        "start at once beside what runs, without a set-up or caps; return False there"
-                    )
+                    said = "compatible() says that they start at once beside what runs, without a set-up or caps"
+                    yield f"for {asked.name}, the answer is not a plain Start, although {said}; return False there"
 
     def only_streams_are_decomposed(self) -> Faults:
         """Flows are decomposed only where one of them has many ends: unicasts have nothing to be decomposed into."""
@@ -216,10 +214,9 @@ class AdmissionCase(Deterministic[Topology, list[Asked], Play]):
             network.advance()
             for number, done in ended.items():
                 if sorted(done) != list(range(sets[number].flows.activities)):
-                    yield (
-                        f"of {sets[number].name}, {len(done)} of {sets[number].flows.activities} activities end; "
-                        f"{', '.join(network.stalled()) or 'nothing'} cannot go on: a cap of 0, or a wait without end"
-                    )
+                    fault = f"of {sets[number].name}, {len(done)} of {sets[number].flows.activities} activities end"
+                    stalled = ", ".join(network.stalled()) or "nothing"
+                    yield f"{fault}; {stalled} cannot go on: a cap of 0, or a wait without end"
 
     def figures_and_notes_are_well_formed(self) -> Faults:
         """After a simulation the figures are finite numbers by name, and the notes are texts that say something."""

@@ -89,6 +89,8 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
     fabrics = {"a star": one, "a ring": other}
     given = {"title": title, "baseline": "a star", "fabrics": fabrics, "workloads": workloads}
     experiment = framework.load_experiment(given)
+    study = {"title": "one <star> or ring", "fabrics": {"it": one}, "workloads": workloads}
+    space = {"ring": {"path": "fabrics.it.topology.ring", "values": [False, True]}}
     fabric = _Small().build()
     alone = framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="direct")
     return (
@@ -97,15 +99,7 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
         alone,
         CollectiveSweep((alone,), fabric, {"algorithm": {"name": "direct"}}),
         _Step().graph(System(npus=4)),
-        framework.study(
-            {
-                "title": "one <star> or ring",
-                "fabrics": {"it": one},
-                "workloads": workloads,
-                "space": {"ring": {"path": "fabrics.it.topology.ring", "values": [False, True]}},
-                "objective": {"minimise": "time"},
-            }
-        ),
+        framework.study({**study, "space": space, "objective": {"minimise": "time"}}),
     )
 
 

@@ -184,10 +184,8 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
                 again = self.answer(evolve(one, incidence=incidence.select(reached)))
                 if not np.allclose(again, rates[reached], rtol=EXACT, atol=0):
                     others = int(reached.sum()) - 1
-                    yield (
-                        f"of {one}, flow {flow} and the {others} that share links with it, directly or through "
-                        "others, get other rates without the rest; leave out `local = True`"
-                    )
+                    mine = f"flow {flow} and the {others} that share links with it, directly or through others"
+                    yield f"of {one}, {mine}, get other rates without the rest; leave out `local = True`"
 
     def is_max_min_in_a_class_if_it_says_so(self) -> Faults:
         """Where it says so, flows that are all of one class get the max-min fair rates."""
@@ -274,10 +272,9 @@ class SharingCase(Deterministic[SharingPolicy, Flows, FloatArray]):
                 if far <= _CLOSE or now == math.inf:
                     break
             if far > _CLOSE:
-                yield (
-                    f"{both} are still {100 * far:.3g} % away from what rates() returns for them, after up to "
-                    f"{_PATIENCE} questions; leave out `converges = True`, or have rates() return what they come to"
-                )
+                away = f"{100 * far:.3g} % away from what rates() returns for them"
+                fault = f"{both} are still {away}, after up to {_PATIENCE} questions"
+                yield f"{fault}; leave out `converges = True`, or have rates() return what they come to"
 
 
 class SharingPolicyTests(_Tests, case=SharingCase, subjects="policies"):
