@@ -2,7 +2,8 @@
 
 They are sums over the rows of all phases, whatever a phase repeats; ``check`` replays a schedule and finds the rest.
 
-**Sizes.** The chunks hold the bytes of the request, and each rank's share of them.
+**Sizes.** The chunks hold the bytes of the request, and each rank's share of them. Those of an all-to-all include the
+blocks that stay where they are, so that they sum to ``ranks * size``.
 
 **Ends.** A rank must receive at least once every chunk that it must end with and does not start with, and send at least
 once every chunk that it starts with and another rank must end with, in whatever form. A chunk that is reduced starts
@@ -34,12 +35,7 @@ _TOLERANCE = 1e-9
 
 
 def check_amounts(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
-    """Raise ``ScheduleError`` unless ``schedule`` moves as many bytes as its pattern needs, as far as sums can tell.
-
-    The blocks of all owners must be equal, ``size / ranks``. The chunks of an all-to-all include the blocks that stay
-    where they are, so that they sum to ``ranks * size``. Pattern, group, root and bytes are those of the ``request``,
-    pair by pair for an all-to-all. Takes a few passes over the chunks and the rows.
-    """
+    """Raise ``ScheduleError`` unless ``schedule`` moves as many bytes as its pattern needs, as far as sums can tell."""
     check_sizes(schedule, request)
     if schedule.proof != "none" and schedule.size > 0 and schedule.ranks > 1:
         _check_moves(schedule)
