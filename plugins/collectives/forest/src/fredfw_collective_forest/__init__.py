@@ -11,6 +11,8 @@ from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, S
 from fredfw_collective_forest.packing import components
 from fredfw_collective_forest.trees import Edges, Network, rooted, spanning
 
+__all__ = ["Forest"]
+
 fredfw_contract = 2
 
 # Largest groups: with spanning trees, with trees from one rank, from each rank, and these where there are switches.

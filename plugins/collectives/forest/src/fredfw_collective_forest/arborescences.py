@@ -42,7 +42,6 @@ class Flow:
             self.add(tail, head, capacity)
 
     def add(self, tail: int, head: int, capacity: int) -> None:
-        """Add a link."""
         self._leaving[tail].append(len(self._heads))
         self._leaving[head].append(len(self._heads) + 1)
         self._heads += [head, tail]
@@ -87,10 +86,7 @@ class Flow:
 
 
 def grow(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Grove:
-    """Return trees from each of ``roots`` to all ranks, which are the first of the ``nodes``, at the best rate.
-
-    Capacities are the same both ways where there are switches, which are the other nodes.
-    """
+    """Return trees from ``roots`` to all ranks, the first ``nodes``; with switches, links are alike both ways."""
     rate = _rate(nodes, ranks, capacities, roots)
     # The largest rate of a tree that divides the rate of a root and all capacities.
     common = gcd(*capacities.values())
@@ -131,10 +127,7 @@ def _rate(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) 
 
 
 def _reach(nodes: int, ranks: int, capacities: Capacities, supply: dict[int, int]) -> bool:
-    """Return whether all that is supplied gets to every rank, each by itself.
-
-    A rank that it has got to is as good as a source of everything for those after it.
-    """
+    # A rank that it has got to is as good as a source of everything for those after it.
     wanted = sum(supply.values())
     done: list[int] = []
     for end in range(ranks):
@@ -152,10 +145,8 @@ def _reach(nodes: int, ranks: int, capacities: Capacities, supply: dict[int, int
 def _without_switches(
     nodes: int, ranks: int, capacities: Capacities, supply: dict[int, int]
 ) -> dict[tuple[int, int], int]:
-    """Return capacities between ranks alone: every way in of a switch joined with a way out, as far as trees allow.
-
-    There is always a way to join all of them (Mader, "A reduction method for edge-connectivity in graphs", 1978).
-    """
+    """Return capacities between ranks: every way in of a switch joined with a way out, as far as trees allow."""
+    # There is always a way to join all of them (Mader, "A reduction method for edge-connectivity in graphs", 1978).
     left = {pair: each for pair, each in capacities.items() if each}
     for switch in range(nodes - 1, ranks - 1, -1):
         near = sorted({one for one, other in left if other == switch} | {other for one, other in left if one == switch})
@@ -201,12 +192,10 @@ class _Batch:
 
 
 def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int]) -> list[Tree]:
-    """Return as many trees from each root as it supplies, each link in no more than fit on it.
-
-    Trees grow one root after the other. A link is taken as often as the others can still be grown: they can where, for
-    every set of ranks, the links into it are as many as the trees that have no rank in it (Berczi and Frank, "Packing
-    arborescences", 2010), which a flow from one of its ends to the other tells.
-    """
+    """Return as many trees from each root as it supplies, each link in no more than fit on it."""
+    # Trees grow one root after the other. A link is taken as often as the others can still be grown: they can where,
+    # for every set of ranks, the links into it are as many as the trees that have no rank in it (Berczi and Frank,
+    # "Packing arborescences", 2010), which a flow from one of its ends to the other tells.
     waiting = [_Batch(count, [root], []) for root, count in supply.items()]
     near: list[list[int]] = [[] for _ in range(ranks)]
     for one, other in sorted(free):

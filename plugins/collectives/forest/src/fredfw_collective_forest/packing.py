@@ -42,7 +42,6 @@ class _Forest:
                     stack.append(there)
 
     def path(self, one: int, other: int) -> list[int]:
-        """Return the edges between two nodes of one tree."""
         found = []
         while one != other:
             if self.depth[one] < self.depth[other]:
@@ -61,24 +60,16 @@ class TooManyError(Exception):
 
 
 def most(ends: Sequence[tuple[int, int]], copies: Sequence[int], parts: Sequence[int]) -> tuple[int, int]:
-    """Return the copies of edges between parts, and how many of them each tree needs.
-
-    That many trees there are at most, for the worst partition (Nash-Williams and Tutte, 1961).
-    """
+    """Return copies of edges between parts, and how many each tree needs: a bound (Nash-Williams, Tutte, 1961)."""
     total = sum(count for (one, other), count in zip(ends, copies, strict=True) if parts[one] != parts[other])
     return total, len(set(parts)) - 1
 
 
 def pack(nodes: int, ends: Sequence[tuple[int, int]], copies: Sequence[int], trees: int) -> list[list[int]]:
-    """Return ``trees`` spanning trees that use each edge at most as often as it has copies.
-
-    A copy is put into a forest where it closes no circle; elsewhere it takes the place of another edge of the circle,
-    which looks for a forest in turn, over the fewest such exchanges (Edmonds, "Minimum partition of a matroid into
-    independent subsets", 1965). Copies of one edge can all go to the same forests, so that one of them looks for all.
-
-    Raises:
-        TooManyError: There are fewer.
-    """
+    """Return ``trees`` spanning trees that use no edge more often than it has copies; raises ``TooManyError``."""
+    # A copy is put into a forest where it closes no circle; elsewhere it takes the place of another edge of the circle,
+    # which looks for a forest in turn, over the fewest such exchanges (Edmonds, "Minimum partition of a matroid into
+    # independent subsets", 1965). Copies of one edge can all go to the same forests, so that one of them looks for all.
     packer = _Packer(nodes, ends, copies, trees)
     packer.grow()
     while sum(forest.size for forest in packer.forests) < trees * (nodes - 1):

@@ -38,7 +38,6 @@ class Network:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, links: GroupLinks) -> Network:
-        """Return the network of ``links``, the same one for equal ones."""
         pair = links.sources * links.nodes + links.destinations
         last = np.append(pair[1:] != pair[:-1], True)[: len(pair)]  # the fastest comes last
         sources, destinations = np.divmod(pair[last], links.nodes)
@@ -48,12 +47,10 @@ class Network:
 
     @property
     def direct(self) -> bool:
-        """Whether all nodes are ranks."""
         return self.nodes == self.ranks
 
     @property
     def symmetric(self) -> bool:
-        """Whether all pairs are as fast the other way."""
         order = np.lexsort((self.sources, self.destinations))
         columns = (self.sources, self.destinations), (self.destinations, self.sources), (self.bandwidths,) * 2
         return all(np.array_equal(one, other[order]) for one, other in columns)
@@ -126,11 +123,8 @@ class Packing:
 
 @lru_cache(maxsize=64)
 def spanning(network: Network) -> Packing:
-    """Return trees for an all-reduce, each of which carries an equal share to its root and back.
-
-    Over n NPUs with E links of equal bandwidth B both ways, nothing takes less than S (n - 1) / (E B). Trees that use
-    each link c times reach it if there are c E / (n - 1) of them: with c = (n - 1) / gcd(n - 1, E) a whole number.
-    """
+    # Over n NPUs with E links of equal bandwidth B both ways, nothing takes less than S (n - 1) / (E B). Trees that use
+    # each link c times reach it if there are c E / (n - 1) of them: with c = (n - 1) / gcd(n - 1, E) a whole number.
     one, other, bandwidths = network.two_way()
     ends = list(zip(one.tolist(), other.tolist(), strict=True))
     found = _packed(network.ranks, ends, whole(bandwidths))
@@ -141,10 +135,7 @@ def spanning(network: Network) -> Packing:
 
 @lru_cache(maxsize=64)
 def rooted(network: Network, root: int | None, *, against: bool = False) -> Packing:
-    """Return as many trees from each rank to all others, in the order of their roots; ``root``: from that rank alone.
-
-    They can be found for the links the other way round, to be used ``against`` their direction.
-    """
+    """Return trees from each rank, or from ``root``; ``against``: for links the other way, to be used backwards."""
     sources, destinations = network.sources.tolist(), network.destinations.tolist()
     pairs = list(zip(*((destinations, sources) if against else (sources, destinations)), strict=True))
     numbers = whole(network.bandwidths)
@@ -157,7 +148,6 @@ def rooted(network: Network, root: int | None, *, against: bool = False) -> Pack
 
 
 def _packed(nodes: int, ends: list[tuple[int, int]], capacities: list[int]) -> list[list[int]]:
-    """Return spanning trees that use each edge in proportion to its capacity, or less."""
     # Partitions that may have the fewest trees: what faster edges join (none: each node), a node against the others.
     tried = [
         components(nodes, [one for one, each in zip(ends, capacities, strict=True) if each > capacity])
@@ -175,10 +165,7 @@ def _packed(nodes: int, ends: list[tuple[int, int]], capacities: list[int]) -> l
 
 
 def _copies(over: int, under: int, effort: int) -> int:
-    """Return of how many copies of each edge to make trees: ``over / under`` for each copy are the most there are.
-
-    A fraction of a tree is lost. More copies lose less and take longer, about ``effort`` for each tree.
-    """
+    # A fraction of a tree is lost. More copies lose less and take longer, about ``effort`` for each tree.
     exact = under // gcd(over, under)
     first = -(-under // over)
     costs = {copies: copies * over // under * effort for copies in range(first, max(first, min(exact, _MOST)) + 1)}
@@ -214,7 +201,6 @@ class Edges:
 
     @classmethod
     def of(cls, packing: Packing, *, up: bool, down: bool) -> Edges:
-        """Return the edges of trees that carry data ``up`` to their roots, ``down`` from them, or up and down again."""
         link = {pair: index for index, pair in enumerate(packing.bandwidths)}
         rows = []
         for tree, edges in enumerate(packing.trees):

@@ -58,7 +58,7 @@ class _FromFile(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``; there is no file that ``auto`` could try."""
+        # There is no file that ``auto`` could try.
         return ()
 
     def served_patterns(self) -> frozenset[Pattern]:

@@ -40,11 +40,7 @@ class _Moment:
 
 
 class Journal:
-    """The transfers of a run, each a phase, in an order in which each comes after those that it waits for.
-
-    Args:
-        numbered: Whether chunks have numbers; others are only counted.
-    """
+    """The transfers of a run, each a phase, in an order in which each comes after those that it waits for."""
 
     def __init__(self, *, numbered: bool) -> None:
         self.phases: list[Phase] = []
@@ -56,7 +52,6 @@ class Journal:
     def add(
         self, source: int, destination: int, chunks: Sequence[int], needs: Iterable[Need], *, reduces: bool = False
     ) -> int:
-        """Note a transfer that starts when ``needs`` are met; return its number."""
         needs = self.pruned(needs)
         past = self._past(needs)
         after: set[int] = set()
@@ -108,7 +103,6 @@ class Journal:
 
 
 def _runs(chunks: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the first chunk and the length of each run of chunks that follow each other."""
     starts = [0, *(at for at, (one, other) in enumerate(pairwise(chunks), 1) if other != one + 1)]
     return [chunks[at] for at in starts], [end - start for start, end in pairwise([*starts, len(chunks)])]
 
@@ -140,12 +134,10 @@ class Runner(Generic[S]):
 
     @property
     def step(self) -> S:
-        """What it is to do next."""
         return self.steps[self.at]
 
     @property
     def where(self) -> Where:
-        """The step that it is at."""
         return Where(self.gpu, self.number, self.at)
 
 
@@ -171,11 +163,7 @@ class Memory:
         self.values = {slot: (chunk, 1 << slot[0]) for slot, chunk in self.layout.start()}
 
     def read(self, gpu: int, place: Place, count: int, step: int, before: int) -> list[Value]:
-        """Return what ``step`` finds, which comes after the steps ``before``.
-
-        Raises:
-            FaultError: There is no such place, nothing is there, or it is not known who comes first.
-        """
+        """Return what ``step`` finds, which comes after the steps ``before``."""
         found = []
         for slot, what in self._slots(gpu, place, count):
             if self.layout.pattern is not None and slot not in self.values:
@@ -187,7 +175,6 @@ class Memory:
         return found
 
     def write(self, gpu: int, place: Place, values: list[Value], step: int, before: int) -> None:
-        """Put ``values`` where ``step`` says, which comes after the steps ``before``; raises as ``read`` does."""
         for (slot, what), value in zip(self._slots(gpu, place, len(values)), values, strict=True):
             use = self.uses.setdefault(slot, _Use())
             self._check_order(use.writer, before, f"writes {what}, which", "writes")
@@ -201,11 +188,6 @@ class Memory:
             raise FaultError(f"{what} {self._names[other]} {does}, and nothing says which of them comes first")
 
     def added(self, one: list[Value], other: list[Value]) -> list[Value]:
-        """Return the sums of chunks.
-
-        Raises:
-            FaultError: They are of different chunks, or one contribution would be counted twice.
-        """
         return [self._sum(*pair) for pair in zip(one, other, strict=True)]
 
     def _sum(self, one: Value, other: Value) -> Value:
@@ -226,7 +208,6 @@ class Memory:
         ]
 
     def said(self, value: Value) -> str:
-        """Return ``value`` in words."""
         if value is None:
             return "nothing"
         chunk, mask = value
@@ -262,12 +243,7 @@ class Machine(ABC, Generic[S]):
         """Return the number of a step that was to meet another, which has not come, and what it does."""
 
     def transfers(self) -> Sequence[Phase]:
-        """Run all steps; return the transfers that they make, of which every order of them makes the same.
-
-        Raises:
-            InputError: A step reads or adds what it must not, waits for ever or is not ordered; or a send is not
-                received, or a chunk is not where it must be. Names GPU, thread block and step.
-        """
+        """Run all steps; return the transfers that they make, of which every order of them makes the same."""
         waiting = [runner for gpu in self.runners for runner in gpu if runner.steps]
         while waiting:
             moved = [runner for runner in waiting if self._go_on(runner)]
@@ -285,7 +261,6 @@ class Machine(ABC, Generic[S]):
         return past[0] | other[0], self.journal.pruned(past[1] | other[1])
 
     def _go_on(self, runner: Runner[S]) -> bool:
-        """Do as many steps as possible; return whether there was one."""
         start = runner.at
         while runner.at < len(runner.steps) and self.hindered(runner) is None:
             self.names.append(runner.where)

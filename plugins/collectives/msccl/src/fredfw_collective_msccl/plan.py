@@ -67,7 +67,6 @@ class Plan:
 
     @property
     def ranks(self) -> int:
-        """GPUs."""
         return len(self.sizes)
 
     @property
@@ -77,11 +76,6 @@ class Plan:
 
 
 def read(data: bytes) -> Plan:
-    """Return what the ``data`` of a file say.
-
-    Raises:
-        InputError: It is no plan, or one with operations that are not known; names GPU, thread block and step.
-    """
     content = parse_json(data, accepted="an MSCCL++ execution plan")
     reader = _Reader()
     collective = reader.text(content, "collective")
@@ -129,7 +123,6 @@ class _Reader:
         return self.get(of, key, list, "a list", default)
 
     def number(self, of: Any, key: str, default: int | None = None, most: int | None = None) -> int:
-        """Return a whole number from 0 to ``most``."""
         accepted = f"a whole number from 0{'' if most is None else f' to {most}'}"
         value = self.get(of, key, int, accepted, default)
         if value < 0 or (most is not None and value > most):

@@ -67,7 +67,6 @@ class Layout:
         return self.whole * self.ranks if self.pattern is Pattern.ALL_TO_ALL else self.whole
 
     def check(self) -> None:
-        """Raise ``InputError`` where the loop cannot be divided among GPUs."""
         if self._shared and self.loop % self.ranks:
             message = f"{self.loop} chunks cannot be divided among {self.ranks} GPUs"
             raise InputError(message, key="nchunksperloop", accepted=f"a multiple of {self.ranks}")
@@ -175,7 +174,6 @@ class Gpu:
     blocks: tuple[Block, ...]
 
     def awaited(self) -> set[tuple[int, int]]:
-        """Return thread block and number of each step that others wait for."""
         return {step.depends for block in self.blocks for step in block.steps if step.depends is not None}
 
 
@@ -196,5 +194,4 @@ class Program:
 
     @property
     def ranks(self) -> int:
-        """GPUs."""
         return len(self.gpus)

@@ -27,7 +27,6 @@ class Proved:
     transfers: Sequence[Phase]
 
     def refusal(self, request: CollectiveRequest) -> str | None:
-        """Return why it cannot serve a ``request`` of its pattern, or ``None``."""
         layout, least, most = self.layout, self.content.least, self.content.most
         if request.ranks != layout.ranks:
             return f"{self.file!r} is for {layout.ranks} GPUs, not for {request.ranks}"
@@ -43,7 +42,6 @@ class Proved:
         return None
 
     def schedule(self, request: CollectiveRequest) -> Schedule:
-        """Return what it does for a ``request`` that it does not refuse."""
         proof = "none" if self.layout.pattern is None else "replay" if self.says_all else "author"
         return self._schedule(request.pattern, request.size, proof)
 
@@ -77,7 +75,6 @@ class Proved:
 
 
 def proved(content: Program | Plan, file: str) -> Proved:
-    """Return what a file does that says ``content``; raises ``InputError`` as ``Machine.transfers``."""
     pattern = COLLECTIVES.get(content.collective)
     errors = []
     for root in range(content.ranks if pattern is not None and pattern.rooted else 1):  # which no file names

@@ -19,13 +19,7 @@ _BUFFERS = "i", "o", "s"
 
 
 def read(data: bytes) -> Program:
-    """Return what the ``data`` of a file say.
-
-    What follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there.
-
-    Raises:
-        InputError: It is not such a file, or is not whole; names GPU, thread block and step.
-    """
+    # What follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there.
     root = _root(data)
     collective = _text(root, "coll")
     if collective not in WORDS:
@@ -141,7 +135,6 @@ def _step(element: Element, where: Where, peers: Mapping[str, int]) -> Step:
 
 
 def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element]) -> None:
-    """Check that each step that others wait for is there and says so."""
     awaited = {
         (tb, at)
         for tb, element in elements.items()
@@ -162,7 +155,6 @@ def _check_waits(gpu: Gpu, number: int, elements: Mapping[int, Element]) -> None
 
 
 def _check_connections(program: Program) -> None:
-    """Refuse two thread blocks at one end of a connection."""
     for gpu, one in enumerate(program.gpus):
         for does, name in (("sends to", "send"), ("receives from", "receive")):
             found: dict[tuple[int, int], int] = {}

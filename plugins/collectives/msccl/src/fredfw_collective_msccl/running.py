@@ -104,7 +104,6 @@ class Running(Machine[Step]):
     def _send(
         self, runner: Runner[Step], number: int, data: list[Value], before: int, needs: frozenset[Need]
     ) -> frozenset[Need]:
-        """Put ``data`` into the queue; return what is so when it has left."""
         queue, block = self._outgoing(runner), self._gpus[runner.gpu].blocks[runner.number]
         sent = len(queue.made_room) + len(queue.waiting)
         if sent >= SLOTS:

@@ -30,11 +30,7 @@ _EXACT = 1e-9
 
 
 class Placing:
-    """The places of the chunks of a schedule, each made of ``pieces``.
-
-    Raises:
-        UnsupportedError: They are not made of few equal pieces.
-    """
+    """The places of the chunks of a schedule, each made of ``pieces``."""
 
     def __init__(self, schedule: Schedule) -> None:
         pattern, ranks = schedule.pattern, schedule.ranks
@@ -124,11 +120,7 @@ _Run = tuple[Place, Place, int]
 
 
 def written(schedule: Schedule, name: str, protocol: str) -> Program:
-    """Return a program that does what ``schedule`` does, which has been proved.
-
-    Raises:
-        UnsupportedError: Something of it has no form in MSCCL.
-    """
+    """Return a program, which has been proved, that does what ``schedule`` does."""
     _check(schedule)
     program = _Writer(schedule).program(name, protocol)
     try:
@@ -178,7 +170,6 @@ class _Gpu:
         return self._numbers[key]
 
     def add(self, thread: int, step: Step, needs: Iterable[_Step] = ()) -> _Step:
-        """Add ``step``, which comes after those that it ``needs``; return its place."""
         block, waits = self.threads[thread], self._waits(thread, needs)
         nop = Step("nop", Place("i", -1), Place("o", -1), 0)
         for form, wait in zip_longest([nop] * (len(waits) - 1) + [step], waits):
@@ -346,7 +337,6 @@ def _moved(place: Place, by: int) -> Place:
 
 
 def text(program: Program) -> str:
-    """Return ``program`` as XML."""
     lines = [
         f'<algo name="{program.name}" proto="{program.protocol}" nchannels="{program.channels}" '
         f'nchunksperloop="{program.loop}" ngpus="{program.ranks}" coll="{program.collective}" '

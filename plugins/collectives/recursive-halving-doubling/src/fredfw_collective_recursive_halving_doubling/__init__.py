@@ -100,10 +100,7 @@ def _wrapped(fold: Phase, inner: Sequence[Phase], unfold: Phase) -> tuple[Phase,
 
 
 def _places(p: int) -> IntArray:
-    """Return the place of each of ``p`` members among the blocks: its number with the bits reversed.
-
-    A member keeps the half that its lowest bit says first, so what is left is always one run.
-    """
+    """Return each member's place: its number with the bits reversed, so that what it keeps is always one run."""
     member = np.arange(p)
     places = np.zeros(p, dtype=np.intp)
     for _ in range(p.bit_length() - 1):
@@ -113,11 +110,9 @@ def _places(p: int) -> IntArray:
 
 
 def _exchanges(core: IntArray, bounds: IntArray, *, reduce: bool) -> list[Phase]:
-    """Return the steps of recursive halving (``reduce``) or doubling among the ranks ``core``.
-
-    After ``s`` steps of halving a member is left with the ``p / 2^s`` places that share the first ``s`` bits of its
-    own. The chunks of place ``i`` are ``bounds[i]`` to ``bounds[i + 1] - 1``.
-    """
+    """Return the steps of recursive halving (``reduce``) or doubling among the ranks ``core``."""
+    # After ``s`` steps of halving a member is left with the ``p / 2^s`` places that share the first ``s`` bits of its
+    # own. The chunks of place ``i`` are ``bounds[i]`` to ``bounds[i + 1] - 1``.
     p = len(core)
     member, place = np.arange(p), _places(p)
     phases = []

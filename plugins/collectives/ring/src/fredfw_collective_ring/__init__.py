@@ -109,11 +109,8 @@ def _nodes(view: GroupView) -> list[IntArray]:
 
 
 def _rotated(request: CollectiveRequest, nodes: Sequence[IntArray]) -> Schedule:
-    """Return one ring for each rank of the smallest node, in phases that all of them share.
-
-    Ring ``c`` has the chunks ``c * n .. c * n + n - 1``; the block of the rank at its place ``p`` is chunk ``p``. What
-    larger nodes have more is inside of all rings, so that its network cards are not used.
-    """
+    # Ring ``c`` has the chunks ``c * n .. c * n + n - 1``; the block of the rank at its place ``p`` is chunk ``p``.
+    # What larger nodes have more is inside of all rings, so that its network cards are not used.
     n, pattern = request.ranks, request.pattern
     inner = min(map(len, nodes))
     turns = np.arange(inner)[:, None]
@@ -139,11 +136,9 @@ def _rotated(request: CollectiveRequest, nodes: Sequence[IntArray]) -> Schedule:
 
 
 def _paths(nodes: int, inner: int) -> IntArray:
-    """Return the ``(nodes, inner)`` positions along which a ring goes through each node.
-
-    It leaves a node at the position at which it enters the next one: downwards from 0 to 1, upwards from 1 to 0, and so
-    on. An odd number of nodes ends with 0 to 1, 1 to 2, 2 to 0; with two positions there is no such way.
-    """
+    """Return the ``(nodes, inner)`` positions along which a ring goes through each node."""
+    # It leaves a node at the position at which it enters the next one: downwards from 0 to 1, upwards from 1 to 0, and
+    # so on. An odd number of nodes ends with 0 to 1, 1 to 2, 2 to 0; with two positions there is no such way.
     up = np.arange(inner)
     paths = np.where(np.arange(nodes)[:, None] % 2, 1 + up, -up) % inner
     if nodes % 2 and inner > 2:

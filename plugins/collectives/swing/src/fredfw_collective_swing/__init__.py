@@ -122,10 +122,8 @@ def _partners(coordinates: IntArray, first: int, way: int) -> list[IntArray]:
 
 
 def _places(partners: Sequence[IntArray]) -> IntArray:
-    """Return the place of each rank in an order in which what it exchanges from any step on is one run.
-
-    The ranks that are joined by the exchanges from a step on are half of those joined from the step before on.
-    """
+    """Return each rank's place in an order in which what it exchanges from any step on is one run."""
+    # The ranks that are joined by the exchanges from a step on are half of those joined from the step before on.
     n = len(partners[0])
     group = np.arange(n)  # the lowest rank of those that are joined from a step on
     names = [group]
@@ -140,10 +138,7 @@ def _places(partners: Sequence[IntArray]) -> IntArray:
 
 
 def _halves(partners: Sequence[IntArray], place: IntArray) -> list[_Runs]:
-    """Return what each rank sends at each step of a reduce-scatter, if ranks are a power of two.
-
-    A partner is sent what it keeps, which is half of what both have until then.
-    """
+    """Return the runs of a power of two ranks: a partner is sent what it keeps, half of what both have until then."""
     n, rank = len(place), np.arange(len(place))
     counts = [n >> step + 1 for step in range(len(partners))]
     return [
@@ -153,11 +148,9 @@ def _halves(partners: Sequence[IntArray], place: IntArray) -> list[_Runs]:
 
 
 def _trees(partners: Sequence[IntArray], place: IntArray) -> list[_Runs]:
-    """Return what each rank sends at each step of a reduce-scatter, by one tree for each block.
-
-    Seen from the last step back, a rank is a leaf of the trees that its partner is in already and it is not. So no rank
-    contributes to a block twice, although exchanges join some ranks more than once (section 3.2 of the paper).
-    """
+    """Return the runs by one tree for each block."""
+    # Seen from the last step back, a rank is a leaf of the trees that its partner is in already and it is not. So no
+    # rank contributes to a block twice, although exchanges join some ranks more than once (section 3.2 of the paper).
     n = len(place)
     joined = np.zeros((n, n), dtype=bool)  # rank and place of the block
     joined[np.arange(n), place] = True

@@ -10,6 +10,8 @@ from attrs import frozen
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, limits, sequence, units
 from fredfw_collective_tacos.synthesis import Ways, gathered, scattered, synthesised
 
+__all__ = ["Tacos"]
+
 fredfw_contract = 2
 
 # Ranks of the largest groups for which little effort is enough; where links differ, or are behind switches, each chunk

@@ -33,10 +33,7 @@ class Ways:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, links: GroupLinks) -> Ways:
-        """Return a way for each link between ranks, and one with the fewest links over switches for each other pair.
-
-        Of links between the same two nodes the fastest is used.
-        """
+        """Return a way for each pair of ranks: the fastest link, or a path over switches with the fewest links."""
         leaving: list[dict[int, int]] = [{} for _ in range(links.nodes)]
         for link, (one, other) in enumerate(zip(links.sources.tolist(), links.destinations.tolist(), strict=True)):
             leaving[one][other] = link  # the fastest comes last
@@ -63,7 +60,6 @@ class Ways:
 
     @property
     def reversed(self) -> Ways:
-        """The same, each the other way."""
         return evolve(self, source=self.destination, destination=self.source)
 
     def seconds(self, size: float) -> FloatArray:
@@ -75,7 +71,6 @@ class Ways:
 
     @property
     def alike(self) -> bool:
-        """Whether a chunk takes as long on all of them, whatever its size."""
         return len(set(self.latency.tolist())) <= 1 and len(set(self.rate.tolist())) <= 1
 
 
@@ -101,10 +96,7 @@ def synthesised(links: GroupLinks, chunks: int, seeds: int, seconds: bytes, *, a
 
 
 def best(ways: Ways, chunks: int, seconds: FloatArray, seeds: int, *, apart: bool = False) -> Synthesis:
-    """Return the synthesis that is done first, of up to ``seeds`` with different seeds; the first of equal ones.
-
-    No more are tried once one is as fast as any can be.
-    """
+    """Return the first synthesis that is done first, of up to ``seeds``, until one is as fast as any can be."""
     least = in_link_bound(ways, chunks, seconds) * (1 + _EXACT)
     found = synthesise(ways, chunks, seconds, 0, apart=apart)
     for seed in range(1, seeds):
@@ -128,17 +120,6 @@ def in_link_bound(ways: Ways, chunks: int, seconds: FloatArray) -> float:
 
 
 def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart: bool = False) -> Synthesis:
-    """Return an all-gather, matched link by link over time (Won et al., "TACOS", MICRO 2024).
-
-    At every moment at which chunks arrive, each rank looks at the chunks that it still wants and that one of the ranks
-    before it has, in an order by chance. Each takes, of the ways to the rank that are free and come from one that has
-    it, the one on which it is there first, and keeps it busy until then.
-
-    Chunks are bits of a whole number for each rank, so that many are looked at at once.
-
-    ``apart``: what a rank sends of one chunk must start and end together, or not overlap at all. Backwards, what
-    arrives for one chunk is added: one after the other, or at once.
-    """
     chance = Random(seed)
     ranks, total = ways.ranks, ways.ranks * chunks
     everything = (1 << total) - 1
@@ -224,7 +205,6 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
 
 
 def gathered(ways: Ways, found: Synthesis, seconds: FloatArray, chunks: int, size: float) -> Schedule:
-    """Return the all-gather that was ``found``, of so many ``chunks`` of each rank, of ``size`` bytes each."""
     phase, count = _grouped(found, seconds)
     after = _waits(ways, found, phase, count)
     rows = np.split(np.argsort(phase, kind="stable"), np.cumsum(np.bincount(phase, minlength=count))[:-1])

@@ -89,11 +89,9 @@ class TorusRing(CollectiveAlgorithm):
 
 
 def busy_times(view: GroupView) -> FloatArray:
-    """Return the ``(levels, levels)`` seconds per byte for which a reduce-scatter keeps the links of each level busy.
-
-    Column s is that of a reduce-scatter that starts along level s, as both ways round as there are. An all-gather
-    mirrors it, and an all-reduce does both, which scales all times alike.
-    """
+    """Return ``(levels, levels)`` seconds per byte for which a reduce-scatter keeps the links of levels busy."""
+    # Column s is that of a reduce-scatter that starts along level s, as both ways round as there are. An all-gather
+    # mirrors it, and an all-reduce does both, which scales all times alike.
     count = len(view.levels)
     both = len(_ways(view.levels)) == 2
     steps = tuple("bidirectional-ring" if both and level.kind == "ring" else "ring" for level in view.levels)

@@ -83,11 +83,7 @@ class Tree(CollectiveAlgorithm):
 
 
 def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
-    """Return the trees of a shape, each as the ``(n,)`` parents of its nodes and the turns they get the data in.
-
-    Node 0 is the root, and its own parent; nodes of equal turn get the data from their parents in the same step, turn 0
-    first.
-    """
+    """Return trees as ``(n,)`` parents, node 0 its own, and turns: nodes of one get the data in the same step."""
     node = np.arange(n)
     if shape == "binomial":
         # A node's parent lacks its lowest bit, and serves the most distant child first.
@@ -106,10 +102,8 @@ def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
 
 
 def _trees_of_nodes(view: GroupView) -> list[tuple[IntArray, IntArray]]:
-    """Return what ``_trees`` does, for each position in a node; the root of a tree is its own parent.
-
-    In the trees of position ``c``, the rank at ``c`` is that of its node, and from it a chain goes to ``c + 1``, ...
-    """
+    # For each position in a node. In the trees of position ``c``, the rank at ``c`` is that of its node, and from it a
+    # chain goes to ``c + 1``, ...
     inner = view.levels[0].size
     # Ranks node by node, in each by their position; nodes that are near each other follow each other.
     nodes = np.lexsort(view.require_levels().T).reshape(-1, inner)
@@ -126,11 +120,10 @@ def _trees_of_nodes(view: GroupView) -> list[tuple[IntArray, IntArray]]:
 
 
 def _in_order(n: int) -> IntArray:
-    """Return the parents in the binary tree that has the nodes 1 to n - 1 in order and node 0 above it.
-
-    Odd nodes are leaves, even ones have children. In the tree without end, the parent of ``v`` with lowest bit ``b`` is
-    ``v - b`` or ``v + b``, whichever is an odd multiple of ``2 b``; of the nodes above, the first one below n is taken.
-    """
+    """Return the parents in the binary tree that has the nodes 1 to n - 1 in order and node 0 above it."""
+    # Odd nodes are leaves, even ones have children. In the tree without end, the parent of ``v`` with lowest bit ``b``
+    # is ``v - b`` or ``v + b``, whichever is an odd multiple of ``2 b``; of the nodes above, the first one below n is
+    # taken.
     node = np.arange(n)
     low = node & -node
     above: IntArray = (node ^ low) | (low << 1)
@@ -148,10 +141,7 @@ def _depths(parent: IntArray) -> IntArray:
 
 
 def _transfers(pattern: Pattern, parent: IntArray, turn: IntArray, base: int) -> IntArray:
-    """Return what goes along the edges of one tree, for each of its pieces, which are the chunks from ``base`` on.
-
-    The rows are source, destination, the step of the first piece, ``base``, and whether it is a reduction.
-    """
+    """Return source, destination, step of the first piece, ``base`` and whether it reduces, by edge."""
     child = np.flatnonzero(parent != np.arange(len(parent)))
     parent, turn = parent[child], turn[child]
     height = int(turn.max()) + 1

@@ -88,13 +88,11 @@ class Wrht(CollectiveAlgorithm):
 
 
 def exchange_wavelengths(positions: IntArray, level: Level) -> int:
-    """Return how many wavelengths an all-to-all exchange among k sorted ``positions`` of ``level`` needs.
-
-    On a ring ceil(k^2 / 8), the rule for evenly spaced members (Dai et al., ICPP 2023), or more where uneven spacing
-    loads a link with more of the shortest arcs; antipodal pairs take turns in which way round both of their arcs go.
-    The rule is kept for odd k, too, whose links carry one arc less. On a line floor(k^2 / 4), the pairs that its middle
-    link separates.
-    """
+    """Return how many wavelengths an all-to-all exchange among k sorted ``positions`` of ``level`` needs."""
+    # On a ring ceil(k^2 / 8), the rule for evenly spaced members (Dai et al., ICPP 2023), or more where uneven spacing
+    # loads a link with more of the shortest arcs; antipodal pairs take turns in which way round both of their arcs go.
+    # The rule is kept for odd k, too, whose links carry one arc less. On a line floor(k^2 / 4), the pairs that its
+    # middle link separates.
     k = len(positions)
     if level.kind == "line":
         return k * k // 4

@@ -42,12 +42,10 @@ class Dcqcn(Marking):
     least: float = units.bandwidth("10 Mb/s", help="rate below which no flow goes")
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        """See ``Fluid.born``."""
         del rtt
         return {"target": rate.copy(), "alpha": np.ones(len(rate))}
 
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
-        """See ``Fluid.advance``."""
         rate, target, alpha = state["rate"], state["target"], state["alpha"]
         tau, counter = self.cnp_interval, self.byte_counter / self.packet
         marked = np.clip(feedback.marked(feedback.rtt), _UNMARKED, 1.0)

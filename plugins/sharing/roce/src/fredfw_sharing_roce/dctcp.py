@@ -33,11 +33,9 @@ class Dctcp(Marking):
     )
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        """See ``Fluid.born``."""
         return {"window": np.maximum(rate * rtt, self.packet), "alpha": np.zeros(len(rate))}
 
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
-        """See ``Fluid.advance``."""
         window, alpha = state["window"], state["alpha"]
         round_trip = feedback.rtt + feedback.queued()
         kmin, _, _ = self.levels(feedback.capacities)

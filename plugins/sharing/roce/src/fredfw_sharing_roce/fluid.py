@@ -139,7 +139,6 @@ class Records:
         self._every, self._count = 1, 0
 
     def passed(self, begin: float, seconds: float, queues: FloatArray, paused: BoolArray) -> None:
-        """Note that so many ``seconds`` passed, after which the ``(links,)`` queues are those."""
         self._seconds.append(seconds)
         self._largest.append(float(queues.max(initial=0.0)))
         self._pause = self._pause + seconds * paused if paused.any() else self._pause
@@ -174,7 +173,6 @@ class Records:
         return found
 
     def samples(self) -> Mapping[str, Samples]:
-        """Return queues, and seconds of pauses so far, of the links that had the most."""
         times, name = np.array(self._times), self._fabric.link_name
         queues = {f"queue of {name(link)}": _column(times, self._rows, link, "B") for link in self._most(self._peaks)}
         pauses = {f"pause of {name(link)}": _column(times, self._pauses, link, "s") for link in self._most(self._pause)}
@@ -226,7 +224,6 @@ class Fluid(StatefulSharing):
     )
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        """See ``StatefulSharing.begin``; raises ``UnsupportedError`` without a delay of any kind."""
         if self.hears and self.delay is None and not fabric.latencies.any():
             raise UnsupportedError(
                 f"is not given, and links of fabric {fabric.name!r} have no latency: nothing says how late senders of "
@@ -289,7 +286,6 @@ class FluidDynamics(Dynamics):
         self._shortest = np.inf  # seconds until a sender heard of a queue, of all flows so far
 
     def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
-        """See ``Dynamics.rates``."""
         self._commit(now)
         if not np.array_equal(flows.ids, self._ids):
             self._follow(flows, capacities)
@@ -302,15 +298,12 @@ class FluidDynamics(Dynamics):
         return HeldRates(plan.rates, now + plan.length)
 
     def figures(self, now: float) -> Mapping[str, float]:
-        """See ``Dynamics.figures``."""
         return self._records.figures(now)
 
     def samples(self) -> Mapping[str, Samples]:
-        """See ``Dynamics.samples``."""
         return self._records.samples()
 
     def notes(self) -> tuple[str, ...]:
-        """See ``Dynamics.notes``."""
         step, shortest = (units.render(one, units.Unit.SECONDS) for one in (self.step, self._shortest))
         said = [
             f"a fluid model, integrated in steps of {step}; the link at which a flow starts has no queue, for the "
@@ -334,7 +327,6 @@ class FluidDynamics(Dynamics):
         return line if incidence.caps is None else np.minimum(line, incidence.caps)
 
     def _commit(self, now: float) -> None:
-        """Let what was planned happen until ``now``."""
         plan, self._plan = self._plan, None
         if plan is None or now <= plan.begin:
             return
@@ -375,7 +367,6 @@ class FluidDynamics(Dynamics):
         return int(time / self.step + 1e-6)
 
     def _follow(self, flows: ActiveFlows, capacities: FloatArray) -> None:
-        """Forget flows that are gone, and begin with new ones."""
         feedback, old = self.feedback, self.feedback.paths
         places = np.searchsorted(self._ids, flows.ids)
         known = places < len(self._ids)

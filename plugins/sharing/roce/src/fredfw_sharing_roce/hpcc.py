@@ -41,7 +41,6 @@ class Hpcc(Fluid):
         return max_min(evolve(incidence, caps=caps), capacities)
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        """See ``Fluid.born``."""
         del rtt
         return {"calm": np.zeros(len(rate))}
 

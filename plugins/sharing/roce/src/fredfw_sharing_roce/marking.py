@@ -70,7 +70,6 @@ class Marking(Fluid):
         return kmin, kmax, pmax
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
-        """Return the share of packets that each link marks."""
         del carried
         kmin, kmax, pmax = self.levels(capacities)
         rising = np.maximum(kmax - kmin, units.LEAST)

@@ -79,11 +79,9 @@ class Paths:
     def serve(
         self, sent: FloatArray, backlog: FloatArray, coming: FloatArray, room: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``(P,)`` bytes that come to each link in a step, and that leave it.
-
-        Senders have ``(F,)`` bytes ``sent``; a ``(P,)`` ``backlog`` waits at links, ``coming`` left the link before in
-        earlier steps, and links have ``room`` for so many.
-        """
+        """Return ``(P,)`` bytes that come to each link in a step, and that leave it."""
+        # Senders have ``(F,)`` bytes ``sent``; a ``(P,)`` ``backlog`` waits at links, ``coming`` left the link before
+        # in earlier steps, and links have ``room`` for so many.
         arriving, served = coming.copy(), np.zeros(len(backlog))
         arriving[self.first] += sent[self.flows[self.first]]
         for pairs, fed, feeding in self._groups:

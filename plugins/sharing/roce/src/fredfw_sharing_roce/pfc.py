@@ -39,7 +39,6 @@ class Pfc(Fluid):
         state["rate"] = np.where(feedback.line > 0, feedback.line, state["rate"])
 
     def paused(self, paused: BoolArray, buffered: FloatArray) -> BoolArray:
-        """See ``Fluid.paused``."""
         return (buffered > self.xoff) | (paused & (buffered >= self.xon))
 
     def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:

@@ -54,7 +54,6 @@ class Timely(Fluid):
             raise InputError(f"{self.decrease!r} is not a gain", key="decrease", accepted="more than 0, at most 1")
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        """See ``Fluid.born``."""
         del rtt
         return {"gradient": np.zeros(len(rate))}
 
@@ -64,7 +63,6 @@ class Timely(Fluid):
         return np.divide(queues, capacities, out=np.zeros(len(queues)), where=capacities > 0)
 
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
-        """See ``Fluid.advance``."""
         rate, gradient = state["rate"], state["gradient"]
         decrease, segment = _PUBLISHED[self.variant]
         decrease = self.decrease if self.decrease is not None else decrease
@@ -88,6 +86,5 @@ class Timely(Fluid):
 
     @property
     def approximations(self) -> tuple[str, ...]:
-        """See ``Fluid.approximations``."""
         kept = ("flows keep shares that depend on how they started",) if self.variant == "original" else ()
         return ("updates once in an interval are continuous", *kept)

@@ -26,11 +26,7 @@ _MEMORIES = _NO_MEMORY, *_SCOPES
 
 
 def experiment(inputs: Mapping[str, str], title: str, folder: Path) -> tuple[str, list[tuple[str, str]]]:
-    """Return the experiment that ``inputs`` describe as TOML, with paths relative to ``folder``, where it will be.
-
-    And key of an input, and what becomes of it, for what is left out or done in another way. Raises ``InputError`` that
-    names file, key, value and what is accepted.
-    """
+    """Return the experiment as TOML, and key and fate of each input that is left out or done in another way."""
     with opened(inputs["network"], "--network") as content:
         blocks = read(content)
     with opened(inputs["system"], "--system") as content:
@@ -64,10 +60,7 @@ def experiment(inputs: Mapping[str, str], title: str, folder: Path) -> tuple[str
 
 
 def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
-    """Return the memory tiers of the fabric that a remote memory is.
-
-    One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
-    """
+    # One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
     kind = as_choice(table.get("memory-type"), _MEMORIES, "memory-type")
     if kind == _NO_MEMORY:
         return []
@@ -124,7 +117,6 @@ def _toml(value: Any) -> str:
 
 
 def _relative(path: str, folder: Path) -> str:
-    """Return ``path`` as an experiment in ``folder`` names it."""
     try:
         found = os.path.relpath(path, folder)
         found.encode()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 @cache
 def _loader() -> type[yaml.SafeLoader]:
-    """Return what reads YAML without objects, and without keys that are there twice."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -37,7 +36,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 def read_yaml(content: bytes) -> Any:
-    """Return the one document in ``content``; raises ``InputError`` where it is not YAML, or would make an object."""
+    """Return the one document in ``content``; tags that make objects, and keys that are there twice, are refused."""
     import yaml  # which takes longer to import than the rest of this plugin, and is needed for files alone
 
     try:
@@ -52,7 +51,6 @@ def read_yaml(content: bytes) -> Any:
 
 
 def read_table(content: bytes) -> Mapping[str, Any]:
-    """Return the JSON object in ``content``; raises as ``parse_json`` does, and where it is something else."""
     value = parse_json(content)
     if not isinstance(value, dict):
         raise InputError("is not a JSON object", accepted="an object of keys and values")
@@ -73,11 +71,7 @@ _WHAT = {
 
 
 def find(folder: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the files that are ``named`` by the parts of a run, and for the others those right in ``folder``.
-
-    That of the ``workload`` is the path before ``.0.et`` of the traces. Raises ``InputError`` where a file cannot be
-    read, or there is none or more than one for a part that is needed.
-    """
+    """Return files by part: those ``named``, others right in ``folder``; ``workload`` is the path before ``.0.et``."""
     chosen: dict[str, str] = {part: path for part, path in named.items() if path is not None}
     missing = [part for part in _OPTIONS if part not in chosen]
     if folder is not None and missing:
@@ -100,7 +94,6 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def traces(workload: str) -> dict[int, Path]:
-    """Return the traces of ``workload`` by rank; raises ``InputError`` where there are none."""
     prefix = Path(workload)
     pattern = re.compile(rf"{re.escape(prefix.name)}\.(\d+)\.et")
     found = {}
@@ -115,7 +108,6 @@ def traces(workload: str) -> dict[int, Path]:
 
 @contextmanager
 def opened(path: str, option: str) -> Iterator[bytes]:
-    """Give what is in the file that ``option`` names, which errors inside name, too; raises as ``File`` does."""
     with placed(key=option):
         file = File.at(path)
         content = file.read()
@@ -124,7 +116,7 @@ def opened(path: str, option: str) -> Iterator[bytes]:
 
 
 def _parts(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield which part of a run a file in ``folder`` is, and its path; other files are passed over."""
+    """Yield which part of a run a file is, and its path; other files are passed over."""
     for path in _listed(Path(folder), key="DIR"):
         match = _TRACE.fullmatch(path.name)
         if match:

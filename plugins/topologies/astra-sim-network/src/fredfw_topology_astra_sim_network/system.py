@@ -131,7 +131,6 @@ class System:
         return ["direct"]
 
     def _names(self, key: str) -> list[str]:
-        """Return the implementations, one for each dimension or one for all together."""
         given = self.table[key]
         if not isinstance(given, list) or not given:
             raise _wrong(key, f"{given!r} is not a list of implementations", _IMPLEMENTATIONS)
@@ -167,7 +166,7 @@ def _wrong(key: str, message: str, accepted: str) -> InputError:
 
 
 def number(table: Mapping[str, Any], key: str, default: float) -> float:
-    """Return the value of ``key``, 0 or in a range that is a quantity with any prefix; raises ``InputError``."""
+    """Return the value of ``key``, 0 or in a range that is a quantity with any prefix."""
     value = table.get(key, default)
     real = isinstance(value, int | float) and not isinstance(value, bool)
     if not real or not (value == 0 or _LEAST <= value <= _MOST):
@@ -176,5 +175,4 @@ def number(table: Mapping[str, Any], key: str, default: float) -> float:
 
 
 def written(value: float, unit: str) -> str:
-    """Return ``value`` with all its digits and ``unit``."""
     return f"{value!r} {unit}".replace(".0 ", " ")

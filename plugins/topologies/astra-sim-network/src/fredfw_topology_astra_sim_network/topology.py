@@ -123,7 +123,6 @@ class AstraSimNetwork(Topology):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """See ``Topology.scopes``."""
         return scopes_of_dimensions(len(self.blocks))
 
     def build(self) -> Fabric:

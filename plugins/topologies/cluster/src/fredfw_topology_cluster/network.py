@@ -44,15 +44,9 @@ class Network:
     def of(
         cls, kind: str, nodes: int, nics: int, *, rails: int | None, radix: int, oversubscription: float, sprayed: bool
     ) -> Network:
-        """Return the network for that many nodes: leaves alone where they suffice, then spines, then cores.
-
-        Pods are as large as the leaves allow, and smaller where that makes them alike. A leaf that is not full has as
-        many links up as the ratio needs, rounded up. Spines and cores are not oversubscribed.
-
-        Raises:
-            InputError: Rails that do not divide the NICs, a ratio that the ports do not allow, or more NICs than fit
-                three levels of such switches.
-        """
+        """Return the network for that many nodes: leaves alone where they suffice, then spines, then cores."""
+        # Pods are as large as the leaves allow, and smaller where that makes them alike. A leaf that is not full has as
+        # many links up as the ratio needs, rounded up. Spines and cores are not oversubscribed.
         ports = FatTree(radix=radix, levels=2, oversubscription=oversubscription)
         if rails is None:
             divisors = (one for one in range(1, nics + 1) if nics % one == 0)
@@ -119,17 +113,10 @@ class Network:
         return tree, (leaf * self.pod + within) * self.beside + among
 
     def levels(self, rate: float, nic: float, lag: float, link_latency: float) -> tuple[Level, ...]:
-        """Return the nodes as levels for algorithms: nodes of a pod, pods that share spines, and groups of those.
-
-        They are one level where pods are not alike, and where nothing is slower beyond the leaves: levels that have
-        their links in common cannot be busy at once. No level has one position.
-
-        Args:
-            rate: Bytes per second that an NPU sends to its leaf while all do.
-            nic: Bytes per second of an NPU's share of its NICs, whose rate all links between switches have.
-            lag: From an NPU to its leaf.
-            link_latency: Between switches.
-        """
+        """Return the nodes as levels for algorithms: nodes of a pod, pods that share spines, and groups of those."""
+        # ``rate`` is what an NPU sends to its leaf while all do, ``nic`` its share of its NICs, whose rate all links
+        # between switches have; ``lag`` is from an NPU to its leaf. Pods that are not alike are one level, as are nodes
+        # where nothing is slower beyond the leaves: levels that have their links in common cannot be busy at once.
         tree, first = self.tree, "rail" if self.rails > 1 else "leaf"
         if tree.height == 1:
             return _real(Level(self.nodes, "switch", rate, 2 * lag, name=first))
@@ -161,15 +148,12 @@ class Step:
     by_nic: bool = False  # whether there is a cable for each NIC instead
 
     def cables(self, npus: N, nics: N) -> N:
-        """Return the numbers of the cables that NPUs use with their NICs."""
         return nics if self.by_nic else npus // self.npus
 
     def up(self, numbers: N) -> N:
-        """Return the links up of cables with these ``numbers``."""
         return self.first + numbers
 
     def down(self, numbers: N) -> N:
-        """Return the links down of cables with these ``numbers``."""
         return self.first + len(self.lower) + numbers
 
 
@@ -226,7 +210,6 @@ class Layout:
 
     @cached_property
     def first_switch(self) -> int:
-        """Node number of the first switch."""
         return self.network.nodes * len(self.inside.kinds) + sum(map(len, self.tiers.values()))
 
     @cached_property
@@ -276,7 +259,7 @@ class Layout:
 
 
 def _even(count: int, most: int) -> int:
-    """Return the size of parts of at most ``most``: alike where at least half of that allows it, else almost alike."""
+    """Return the size of parts of at most ``most``: alike if at least half of that allows it, else almost alike."""
     divisors = (one for one in range(min(count, most), most // 2, -1) if count % one == 0)
     return next(divisors, -(-count // -(-count // most)))
 

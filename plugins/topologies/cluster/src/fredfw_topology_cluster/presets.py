@@ -20,7 +20,6 @@ _INSIDES: Mapping[str, type[Any]] = {one.name: one for one in (FullyConnected, S
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """Return the entries of ``presets.toml`` by name, each with the values of the entry that it is like."""
     entries = parse_toml(files(__package__).joinpath("presets.toml").read_text(encoding="utf-8"))
 
     def whole(name: str) -> dict[str, Any]:
@@ -47,7 +46,6 @@ def values(name: str) -> dict[str, Any]:
 
 
 def brings(name: str) -> tuple[Transport | None, str]:
-    """Return the library of the preset ``name``, ``None`` where it has none, and its accelerator."""
     entry = table()[name]
     fields = entry.get("transport")
     return None if fields is None else Nccl(**fields), entry["npu"]

@@ -61,7 +61,6 @@ class ClusterRouter(Router):
         return _in_series(local, away, self._between(fabric, sent, received))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         layout = self._layout(fabric)
         inside, npus = layout.inside, layout.npus
         start, near = divmod(source, len(inside.kinds))
@@ -93,10 +92,7 @@ class ClusterRouter(Router):
         )
 
     def _way(self, sent: int, received: int) -> tuple[list[int], list[list[list[int]]], list[int]]:
-        """Return the links between two NPUs of different nodes, as ``_between`` does for many.
-
-        First those that all of the flow crosses, then part by part and NIC by NIC those between, then those behind.
-        """
+        # First what all of the flow crosses, then part by part and NIC by NIC the links between, then those behind.
         layout, network = self.layout, self.network
         first, last = sent // layout.users * layout.own, received // layout.users * layout.own
         common, attached = layout.steps[:2], layout.steps[2:]  # to NICs, of which an NPU may have several
@@ -174,7 +170,6 @@ class ClusterRouter(Router):
         return (first - first % rails + last % rails) // layout.own * layout.users + source % layout.users
 
     def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> list[Routes]:
-        """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes."""
         layout, own = self.layout, self.layout.own
         near, far = sent[:, None], received[:, None]
         nics, others = (npu // layout.users * own + np.arange(own) for npu in (near, far))
@@ -183,7 +178,6 @@ class ClusterRouter(Router):
         return [*into, self._trunks(fabric, nics, others), *out]
 
     def _trunks(self, fabric: Fabric, nics: IntArray, others: IntArray) -> Routes:
-        """Return the ways between ``(F, n)`` NICs and as many others."""
         layout, network, tree = self.layout, self.network, self.network.tree
         trees, places = network.places(nics.ravel())
         _, ends = network.places(others.ravel())

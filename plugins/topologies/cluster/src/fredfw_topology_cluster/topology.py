@@ -268,7 +268,6 @@ class Cluster(Topology):
         )
 
     def _notes(self, network: Network) -> Iterator[str]:
-        """Yield what is said where NICs are not one for each NPU, or the network is not as oversubscribed as asked."""
         if network.nics != self._nics:
             yield f"each of the {network.nics} NPUs of a node has an even share of its {counted(self._nics, 'NIC')}"
         asked, built = self.oversubscription, network.oversubscription
@@ -309,7 +308,6 @@ class Cluster(Topology):
 
 
 def _coordinates(inside: IntArray | None, sizes: list[int], layout: Layout) -> IntArray:
-    """Return ``(NPUs, levels)`` positions: those in the node, and those of the node."""
     within = np.zeros((layout.npus, 0), dtype=np.intp) if inside is None else inside
     count = layout.network.nodes
     node = np.stack(np.unravel_index(np.arange(count), sizes[within.shape[1] :], order="F"), axis=1)

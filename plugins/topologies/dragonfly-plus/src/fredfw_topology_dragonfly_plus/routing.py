@@ -24,7 +24,6 @@ class DragonflyPlusRouter(Router):
     name: ClassVar[str] = "dragonfly-plus-minimal"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         dragonfly = fabric.derived(Structure.of)
         if max(sources.max(initial=0), destinations.max(initial=0)) >= dragonfly.all_npus:
             raise UnsupportedError("paths begin and end at NPUs", accepted=f"nodes 0 to {dragonfly.all_npus - 1}")
@@ -80,11 +79,7 @@ def _across(fabric: Fabric, dragonfly: Structure, sources: IntArray, destination
 
 
 def _routes(fabric: Fabric, hops: list[tuple[IntArray, BoolArray, float]]) -> Routes:
-    """Return the routes of ``F`` flows whose paths have these hops.
-
-    Each hop is ``(F, k)`` links, one for each of k paths, whether they are used, and the share of a path. Paths with
-    the same link are next to each other.
-    """
+    """Return routes; a hop is ``(F, k)`` links of k paths (the same side by side), if they are used, and shares."""
     flows = len(hops[0][0])
     seconds: FloatArray = np.zeros((flows, 1))
     columns: list[tuple[IntArray, BoolArray, FloatArray]] = []

@@ -34,7 +34,6 @@ class Structure:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Structure:
-        """Return the structure of a fabric; raises ``UnsupportedError`` where it is something else."""
         if len(fabric.levels) == 3:
             npus, leaves, groups = (level.size for level in fabric.levels)
             switches = len(fabric.kinds) - len(fabric.npus)
@@ -52,7 +51,6 @@ class Structure:
         raise UnsupportedError(message, accepted="the topology dragonfly-plus")
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """Return the ``(links,)`` nodes that links leave and enter."""
         npu = np.arange(self.all_npus)
         above = self.all_npus + npu // self.npus
         if self.spines:
@@ -76,17 +74,13 @@ class Structure:
         )
 
     def gateway(self, group: IntArray, other: IntArray, number: IntArray) -> IntArray:
-        """Return which spine (or leaf) of ``group`` has the cable of this number to an ``other`` group.
-
-        The ports of a group lead once round all other groups, then round them again; every gateway has its share.
-        """
+        # The ports of a group lead once round all other groups, then round them again; every gateway has its share.
         others = self.groups - 1
         port = number * others + other - (other > group)
         place: IntArray = port * self.gateways // (others * self.cables)
         return place
 
     def cable(self, group: IntArray, other: IntArray, number: IntArray) -> IntArray:
-        """Return the link of a cable from ``group`` to an ``other`` one."""
         first = 2 * self.all_npus + self.local_links
         link: IntArray = first + (group * (self.groups - 1) + other - (other > group)) * self.cables + number
         return link
@@ -110,10 +104,7 @@ class Structure:
         return link
 
     def shares(self) -> FloatArray:
-        """Return the ``(groups, groups, gateways)`` share of the cables of two groups that a gateway of the first has.
-
-        It is 0 where the two are the same.
-        """
+        """``(groups, groups, gateways)`` share of the cables of two groups that a gateway of the first has."""
         group, other, number = np.indices((self.groups, self.groups, self.cables)).reshape(3, -1)
         away = group != other
         group, other, number = group[away], other[away], number[away]

@@ -82,10 +82,7 @@ class DragonflyPlus(Topology):
         )
 
     def _levels(self, dragonfly: Structure) -> tuple[Level, ...]:
-        """Return the NPUs of a leaf, the leaves of a group, and the groups.
-
-        The bandwidths are what an NPU gets at least where all send to their like in another leaf or group.
-        """
+        # The bandwidths are what an NPU gets at least where all send to their like in another leaf or group.
         npus, terminals = self.npus_per_leaf, 2 * self.terminal_latency
         near = far = self.terminal_bandwidth
         hops = 2 if self.spines else 1

@@ -17,11 +17,8 @@ class _UpDown(Router):
     """What both routers do with many-ended flows."""
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``.
-
-        The union of the paths that lead by the switch of the top level to which the hash sends the root and its
-        lowest-numbered leaf; each turns where it can. What has one leaf is routed as a unicast.
-        """
+        # The union of the paths that lead by the switch of the top level to which the hash sends the root and its
+        # lowest-numbered leaf; each turns where it can. What has one leaf is routed as a unicast.
         if operation is Operation.ALL_REDUCE:
             message = f"the {self.name} router has no all-reduce tree on fabric {fabric.name!r}"
             raise UnsupportedError(message, accepted="multicast or reduce")
@@ -50,12 +47,10 @@ class EcmpRouter(_UpDown):
     name: ClassVar[str] = "ecmp"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         tree = fabric.derived(XGFT.of)
         return _paths(fabric, tree, sources, destinations, tree.hashed(sources, destinations))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         tree = fabric.derived(XGFT.of)
         return fabric.path(tree.climb(source, destination, tree.hashed(source, destination)))
 
@@ -70,7 +65,6 @@ class SprayRouter(_UpDown):
     name: ClassVar[str] = "spray"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         tree = fabric.derived(XGFT.of)
         first, used = tree.walk(sources, destinations, np.zeros_like(sources))
         # At each level a flow has links to (or from) all tops of the subtree above, and those have consecutive numbers.
@@ -83,7 +77,6 @@ class SprayRouter(_UpDown):
         return Routes(offsets, links, latencies, np.repeat(1 / count, count))
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         tree = fabric.derived(XGFT.of)
         first = tree.climb(source, destination, 0)
         fan = fabric.derived(_fans)[len(first) // 2]

@@ -100,7 +100,6 @@ class FatTree(Topology):
         return math.prod(self._children())
 
     def _children(self) -> tuple[int, ...]:
-        """Return the ports down of a switch of each level."""
         return self.down_ports, *[self.radix // 2] * (self.levels - 2), self.radix
 
     def structure(self) -> XGFT:
@@ -136,10 +135,7 @@ class FatTree(Topology):
         )
 
     def _levels(self, tree: XGFT) -> tuple[Level, ...]:
-        """Return the NPUs of a lowest switch, the switches of a pod, and so on; none where some are not full.
-
-        The bandwidth is an NPU's share of all links up: what it gets where traffic is spread evenly over them.
-        """
+        # None where some are not full. An NPU's share of all links up is what it gets where traffic is spread evenly.
         if tree.hosts % tree.below[-2]:
             return ()
         share = self.link_bandwidth * self.up_ports / self.down_ports
@@ -153,7 +149,6 @@ _DIGITS = 1e-5  # relative accuracy of a given oversubscription, so that 1.66667
 
 
 def _node_name(first: tuple[int, ...], node: int) -> str:
-    """Return ``npu7``, or ``L1.2`` for the third switch of the lowest level, given the ``first`` node of each level."""
     level = bisect_right(first, node) - 1
     number = node - first[level]
     return f"L{level}.{number}" if level else f"npu{number}"

@@ -48,7 +48,6 @@ class PortMap:
     """
 
     def __init__(self, kinds: IntArray, parents: IntArray, sources: IntArray, destinations: IntArray) -> None:
-        """Derive it from the ``(nodes,)`` kinds and parents, and the ends of links, of a tree with children first."""
         self.sources, self.destinations = sources, destinations
         kind = kinds.tolist()
         self.parent: list[int] = parents.tolist()  # switch above each node, -1 for the root
@@ -68,11 +67,8 @@ class PortMap:
                 self.ports[self.parent[node]] += 1
 
     def flows(self, routes: Routes) -> tuple[SwitchFlows, ...]:
-        """Return, for each route, its flows at every switch it passes.
-
-        Where a stream both goes on to the parent and comes back from it, the switch carries two flows: one that reduces
-        towards the parent and one that distributes what comes down.
-        """
+        # Where a stream both goes on to the parent and comes back from it, the switch carries two flows: one that
+        # reduces towards the parent and one that distributes what comes down.
         pairs = zip(routes.offsets[:-1], routes.offsets[1:], strict=True)
         return tuple(self._flows(routes.links[start:stop]) for start, stop in pairs)
 
@@ -132,14 +128,12 @@ class Circuits(AdmissionPolicy):
 
     @classmethod
     def of(cls, fabric: Fabric) -> Circuits:
-        """Return those of ``fabric``; raises ``UnsupportedError`` where its switches are not FRED's."""
         if not isinstance(fabric.defaults.admission, Circuits):
             message = f"fabric {fabric.name!r} has no FRED switches"
             raise UnsupportedError(message, accepted="a fabric of topology 'fred'")
         return fabric.defaults.admission
 
     def streams(self, routes: Routes) -> tuple[SwitchFlows, ...]:
-        """Return what each of ``routes`` asks of the switches."""
         return self._of(routes)[0]
 
     def unicasts(self, routes: Routes) -> BoolArray:
@@ -147,22 +141,18 @@ class Circuits(AdmissionPolicy):
         return self._of(routes)[1]
 
     def in_network(self, routes: Routes) -> bool:
-        """Return whether a switch combines or copies any of ``routes``."""
         return self._of(routes)[2]
 
     def conflict(self, together: Sequence[Routes]) -> Conflict | None:
-        """Return the first conflict among all routes of ``together``, as ``conflict_among`` does."""
         key = tuple(together)
         if key not in self._together:
             self._together[key] = self.conflict_among(stream for routes in together for stream in self.streams(routes))
         return self._together[key]
 
     def conflict_among(self, streams: Iterable[SwitchFlows]) -> Conflict | None:
-        """Return the first conflict among ``streams``, by turn and switch, or ``None`` if all can run together.
-
-        Streams that share a port take turns on it whatever the switch can do, and the links' sharing accounts for that:
-        each goes to the first turn in which all its ports are free, and every turn must route.
-        """
+        """Return the first conflict among ``streams``, by turn and switch, or ``None`` if all can run together."""
+        # Streams that share a port take turns on it whatever the switch can do, and the links' sharing accounts for
+        # that: each goes to the first turn in which all its ports are free, and every turn must route.
         for turn in _turns(streams):
             for switch in sorted(turn):
                 cause = self._route(self.ports.ports[switch], turn[switch])
@@ -171,11 +161,8 @@ class Circuits(AdmissionPolicy):
         return None
 
     def compatible(self, together: Sequence[Routes]) -> bool:
-        """Return whether any streams of ``together`` can run at the same time.
-
-        Streams that share no port all go to the first turn, in whatever order they come. A switch that can route all
-        of them can route some of them.
-        """
+        # Streams that share no port all go to the first turn, in whatever order they come. A switch that can route all
+        # of them can route some of them.
         streams = [stream for routes in together for stream in self.streams(routes)]
         return len(_turns(streams)) <= 1 and self.conflict_among(streams) is None
 
@@ -213,7 +200,6 @@ class Circuits(AdmissionPolicy):
         return self._routed[key]
 
     def begin(self, fabric: Fabric) -> CircuitAdmission:
-        """See ``AdmissionPolicy.begin``."""
         del fabric
         return CircuitAdmission(self)
 
@@ -248,7 +234,6 @@ class CircuitAdmission(Admission):
     _met: set[Routes] = field(factory=set, init=False)
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Decompose | Refuse:
-        """See ``Admission.admit``."""
         circuits, routes = self.circuits, flows.routes
         if not circuits.in_network(routes):
             return Start()
@@ -267,11 +252,9 @@ class CircuitAdmission(Admission):
         return Wait(reason) if circuits.conflict([routes]) is None else Split(circuits.parts(routes), reason)
 
     def always_starts(self, routes: Routes) -> BoolArray:
-        """See ``Admission.always_starts``: unicasts do."""
         return self.circuits.unicasts(routes)
 
     def compatible(self, together: Sequence[FlowSet]) -> bool:
-        """See ``Admission.compatible``: unicasts always start."""
         routes = dict.fromkeys(one.routes for one in together)  # of equal streams there is one
         return self.circuits.compatible([one for one in routes if self.circuits.in_network(one)])
 
@@ -280,7 +263,6 @@ class CircuitAdmission(Admission):
         return {"routing conflicts": float(len(self._met))} if self._met else {}
 
     def notes(self) -> tuple[str, ...]:
-        """See ``Admission.notes``: how many conflicts, the first of them, and what was done."""
         if self._first is None:
             return ()
         policy = self.circuits.policy

@@ -36,7 +36,6 @@ def strategies(npus: int, *, whole: bool = False) -> Iterator[DeviceMesh]:
 
 
 def name(strategy: DeviceMesh) -> str:
-    """Return a strategy in FRED's notation."""
     return "-".join(f"{axis.upper()}({strategy.size(axis)})" for axis in (MP, DP, PP))
 
 
@@ -80,10 +79,7 @@ NO_PLACE = "no place"  # stands for a phase where the placement has no place for
 
 
 def conflict_finder(fabric: Fabric) -> Callable[[Iterable[Stream], IntArray], Conflict | None]:
-    """Return what finds a conflict among streams with rank ``r`` on NPU ``places[r]``, or ``None`` if they can all run.
-
-    It remembers the way of every stream. Raises ``UnsupportedError`` where the switches of ``fabric`` are not FRED's.
-    """
+    """Return what finds a conflict among streams with rank ``r`` on NPU ``places[r]``; it remembers the way of each."""
     circuits, router = Circuits.of(fabric), fabric.defaults.router
 
     @cache
@@ -118,10 +114,7 @@ class Finding:
 
 @frozen
 class Check:
-    """How many strategies and phases were tried with one placement on a fabric of ``m`` middle switches.
-
-    What cannot be routed is in ``findings``, strategies with fewer workers first.
-    """
+    """How many strategies and phases were tried with one placement on a fabric of ``m`` middle switches."""
 
     m: int
     placement: str
@@ -131,15 +124,10 @@ class Check:
 
     @property
     def routable(self) -> int:
-        """Strategies without a finding."""
         return self.strategies - len({finding.parallelism for finding in self.findings})
 
 
 def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) -> Check:
-    """Route every phase of every strategy of ``meshes`` on ``fabric`` under ``placement``.
-
-    Raises ``UnsupportedError`` without FRED switches, ``InputError`` where workers are more than NPUs.
-    """
     conflict_of = conflict_finder(fabric)
     findings: list[Finding] = []
     tried = asked = 0

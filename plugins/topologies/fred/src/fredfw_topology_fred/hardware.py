@@ -56,7 +56,6 @@ class Ports:
 
     @property
     def total(self) -> float:
-        """B/s of all of them."""
         return self.count * self.bandwidth
 
 
@@ -76,12 +75,10 @@ class Chiplet:
 
     @property
     def size(self) -> int:
-        """Number of its ports: P of FRED_3(P)."""
         return sum(group.count for group in self.ports)
 
     @property
     def bandwidth(self) -> float:
-        """B/s through it."""
         return sum(group.total for group in self.ports)
 
 
@@ -118,12 +115,10 @@ class SwitchRow:
 
     @property
     def ports(self) -> int:
-        """Ports of one switch."""
         return self.down.count + self.up.count + self.controllers.count
 
     @property
     def bandwidth(self) -> float:
-        """B/s through one switch, each way."""
         return self.down.total + self.up.total + self.controllers.total
 
     @property
@@ -133,11 +128,9 @@ class SwitchRow:
 
     @property
     def total_chiplets(self) -> Figure:
-        """Chiplets of all switches of this row."""
         return Figure(self.switches * self.chiplets.value, self.chiplets.status, "switches x chiplets of each")
 
     def total(self, each: Figure) -> Figure:
-        """Return the area or the power of all of them, given that of ``each``."""
         status = _weakest(self.chiplets, each)
         return Figure(self.total_chiplets.value * each.value, status, "number of chiplets x that of each")
 
@@ -161,7 +154,6 @@ class Hardware:
 
     @property
     def power_share(self) -> Figure:
-        """``power`` as a fraction of the paper's wafer; above 1 where it does not fit."""
         return _share(self.power, WAFER_POWER, f"{WAFER_POWER / 1e3:g} kW")
 
 

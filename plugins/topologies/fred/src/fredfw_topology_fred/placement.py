@@ -62,7 +62,6 @@ class RoutablePlacement(Placement):
     def _exchanged(
         self, order: IntArray, left: int, workers: int, count: Callable[[IntArray], int]
     ) -> tuple[IntArray, int]:
-        """Return what exchanges make of ``order``, with the number of phases that still conflict."""
         random = np.random.default_rng(self.seed)
         for _ in range(self.exchanges):
             if not left:

@@ -24,7 +24,6 @@ class UpDownRouter(Router):
     name: ClassVar[str] = "up-down"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         tree = fabric.derived(_Tree)
         up, down = tree.ways(sources, destinations, _shared(tree.line[sources], tree.line[destinations]))
         ways = np.hstack([up[:, ::-1], down])
@@ -32,7 +31,6 @@ class UpDownRouter(Router):
         return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         tree = fabric.derived(_Tree)
         lines = zip(tree.line[source].tolist(), tree.line[destination].tolist(), strict=True)
         shared = sum(one == other >= 0 for one, other in lines)
@@ -40,7 +38,6 @@ class UpDownRouter(Router):
         return fabric.path([link for link in ways if link >= 0])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         tree = fabric.derived(_Tree)
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]

@@ -159,7 +159,6 @@ class Infrastructure:
     def _join(
         self, edge: Mapping[str, Any], place: str, ends: list[list[str]], links: Mapping[str, Link], within: str | None
     ) -> None:
-        """Add the edges between the nodes of both ends, which are ``within`` an instance."""
         scheme = edge.get("scheme")
         if scheme not in _SCHEMES:
             raise _wrong(f"{place}.scheme", f"{shown(scheme)} is not known", ", ".join(_SCHEMES))
@@ -228,7 +227,6 @@ def _part(text: str, place: str) -> tuple[str, str]:
 
 
 def _indices(text: str, count: int, place: str) -> range:
-    """Return the positions that a slice of Python means among ``count``."""
     words = text.split(":") if text else ["", ""]
     found = range(0)
     try:
@@ -251,7 +249,6 @@ def _count(table: Mapping[str, Any], place: str) -> int:
 
 
 def _name(table: Mapping[str, Any], known: Mapping[str, Any], place: str, what: str) -> str:
-    """Return a name that is not ``known`` yet."""
     name = as_text(table.get("name"), f"{place}.name")
     if name in known:
         raise _wrong(f"{place}.name", f"{name!r} is there twice", f"{what} of different names")
@@ -292,8 +289,6 @@ _NODES = {"xpu": NodeKind.NPU, "memory": NodeKind.MEMORY}
 
 
 def _quantities(unit: units.Unit, help: str) -> Any:  # noqa: A002  (as in fredfw.units)
-    """Declare a field with a table of quantities by the name of a link."""
-
     def convert(value: Any, attribute: Attribute[Any]) -> dict[str, float]:
         accepted = f"a table of link names, each with {units.accepted(unit)}"
         made = {}

@@ -25,17 +25,14 @@ class XYRouter(Router):
     name: ClassVar[str] = "xy"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         fabric.derived(_column_ends)
         return _ROW_FIRST.route(fabric, sources, destinations)
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         fabric.derived(_column_ends)
         return _ROW_FIRST.path(fabric, source, destination)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         if operation is Operation.ALL_REDUCE:
             message = f"the xy router has no all-reduce tree on fabric {fabric.name!r}"
             raise UnsupportedError(message, accepted="multicast or reduce")
@@ -50,19 +47,14 @@ class XYRouter(Router):
 
 
 def perimeter(rows: int, columns: int) -> tuple[IntArray, BoolArray]:
-    """Return the edge slots, clockwise from the top left: top, right, bottom and left edge.
-
-    Returns:
-        ``(2 * (rows + columns),)`` grid position (row * columns + column) of each slot's NPU, and whether the slot is
-        at the end of a column (top or bottom edge) instead of a row.
-    """
+    """Return the ``(2 * (rows + columns),)`` NPUs of the edge slots, and whether each is at the end of a column."""
+    # Clockwise from the top left: top, right, bottom and left edge. An NPU is row * columns + column.
     grid = np.arange(rows * columns).reshape(rows, columns)
     edges = [grid[0], grid[:, -1], grid[-1, ::-1], grid[::-1, 0]]
     return np.concatenate(edges), np.repeat([True, False, True, False], [columns, rows, columns, rows])
 
 
 def _column_ends(fabric: Fabric) -> BoolArray:
-    """Return whether each node is a controller at the end of a column; raises ``UnsupportedError``."""
     if fabric.coordinates is None or [level.kind for level in fabric.levels] != ["line", "line"]:
         raise UnsupportedError(f"the xy router cannot route fabric {fabric.name!r}", accepted="two levels of lines")
     columns, rows = (level.size for level in fabric.levels)

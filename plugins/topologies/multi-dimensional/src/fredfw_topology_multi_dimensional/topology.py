@@ -28,7 +28,6 @@ _ENTRY = re.compile(r"\s*([^\W\d](?:[\w -]*[^\W\d])?)\s*(?:\(\s*(\d+)\s*\)|\s(\d
 
 
 def _read(given: object, attribute: attrs.Attribute[Any]) -> tuple[str, ...]:
-    """Return dimensions as this package writes them, ``ring 4``; raises ``InputError`` for what is none."""
     key = attribute.name
     if isinstance(given, str):
         given = re.split(r"(?<=\))_|,", given)

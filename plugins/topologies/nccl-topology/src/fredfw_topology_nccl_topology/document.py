@@ -47,10 +47,7 @@ class Device:
         return sum(_number(one, "bw", self.name) * self.whole(one, "count", 1) for one in self.gpu.findall("c2c"))
 
     def links(self) -> Iterator[tuple[str, float]]:
-        """Yield the target of NVLinks or ``xgmi`` links of a GPU, and their bytes per second together.
-
-        A target is the bus id of a GPU in small letters, ``SWITCH``, or ``CPU``.
-        """
+        """Yield targets of NVLinks or ``xgmi`` links (small bus id, ``SWITCH`` or ``CPU``) and all bytes/s to each."""
         for one in (*self.gpu.findall("nvlink"), *self.gpu.findall("xgmi")):
             target, tclass = one.get("target", "").lower(), one.get("tclass", "")
             if not target:
@@ -76,15 +73,11 @@ class Device:
         return [port for card in cards for port in _ports(card)]
 
     def whole(self, element: Element, key: str, default: int = 0) -> int:
-        """Return the whole number that ``element``, a part of it, has for ``key``."""
         return int(_number(element, key, self.name, default, whole=True))
 
 
 def read(content: bytes) -> tuple[list[Device], set[str]]:
-    """Return the devices in a topology file, parents before children, and names of elements that are not used.
-
-    Raises ``InputError`` where it is something else, or a device has no name of its own.
-    """
+    """Return the devices, parents before children, and names of elements that are not used."""
     try:
         root = defusedxml.ElementTree.fromstring(content, forbid_dtd=True)
     except DefusedXmlException as error:

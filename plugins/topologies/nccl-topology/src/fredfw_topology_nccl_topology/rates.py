@@ -30,13 +30,11 @@ def nvlink(sm: int) -> float | None:
 
 
 def xgmi(gcn: str) -> float:
-    """Return bytes per second and direction of an xGMI link of an AMD accelerator."""
     found = next((rate for name, rate in _XGMI.items() if gcn.startswith(name)), _XGMI_OTHERS)
     return found * GIGABYTE
 
 
 def pcie(speed: str, width: int) -> float:
-    """Return bytes per second and direction of a PCIe link, such as ``16.0 GT/s PCIe`` and 16 lanes."""
     match = _SPEED.fullmatch(speed.strip())
     lane = _LANES.get(f"{float(match[1]):g}", _LANE_OTHERS) if match else _LANE_OTHERS
     return (width or 16) * lane / 80 * GIGABYTE

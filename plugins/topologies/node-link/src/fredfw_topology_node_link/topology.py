@@ -54,7 +54,6 @@ class Graph:
 
 
 def read(content: bytes) -> Graph:
-    """Return the graph in ``content``; raises ``InputError`` that names place and what is accepted."""
     xml = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     return _graphml(content) if xml else _node_link(content)
 

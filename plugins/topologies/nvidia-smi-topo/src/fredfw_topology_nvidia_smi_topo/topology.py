@@ -25,10 +25,7 @@ _FORM = "the text that nvidia-smi topo -m prints"
 
 
 class Matrix:
-    """Who is connected to whom: ``NV#`` or one of ``PCIE`` for each pair of different GPUs and network cards.
-
-    Raises ``InputError`` that names line, device and value.
-    """
+    """Who is connected to whom: ``NV#`` or one of ``PCIE`` for each pair of different GPUs and network cards."""
 
     def __init__(self, text: str) -> None:
         lines = [_ESCAPES.sub("", line).split() for line in text.splitlines()]
@@ -77,7 +74,6 @@ class Matrix:
                 raise InputError(f"{cell!r} is refused", key=key, accepted=", ".join(PCIE))
 
     def nvlinks(self, one: str, other: str) -> int:
-        """Return how many NVLinks join two GPUs."""
         match = _NVLINKS.fullmatch(self.cells[one, other])
         return int(match[1]) if match else 0
 

@@ -17,24 +17,19 @@ _CUTS = 8
 
 
 def loads(start: IntArray, hops: IntArray, links: int) -> IntArray:
-    """Return how many arcs cover each of the ``(links,)`` links of a ring.
-
-    An arc begins at link ``start`` and has ``1 .. links - 1`` ``hops``; after the last link comes link 0.
-    """
+    """Return how many arcs of ``1 .. links - 1`` ``hops`` from link ``start`` on (and round) cover each link."""
     change = np.bincount(start, minlength=2 * links) - np.bincount(start + hops, minlength=2 * links)
     covered: IntArray = np.cumsum(change).reshape(2, links).sum(axis=0)
     return covered
 
 
 def colour_arcs(start: IntArray, hops: IntArray, links: int) -> IntArray:
-    """Return the ``(A,)`` colours, numbered from 0, of arcs on a ring; arguments as for ``loads``.
-
-    The ring is cut at a place that few arcs cross. Those that do have a colour each; the rest, by where they begin,
-    take the colour with the least room that has room for them. That needs at most the largest load plus the number of
-    arcs across the cut, so at most twice the largest load; and no more than the largest load where a place is crossed
-    by none (intervals). To find the fewest is NP-hard (Garey, Johnson, Miller, Papadimitriou, "The complexity of
-    coloring circular arcs and chords", 1980).
-    """
+    """Return the ``(A,)`` colours, numbered from 0, of arcs on a ring; arguments as for ``loads``."""
+    # The ring is cut at a place that few arcs cross. Those that do have a colour each; the rest, by where they begin,
+    # take the colour with the least room that has room for them. That needs at most the largest load plus the number of
+    # arcs across the cut, so at most twice the largest load; and no more than the largest load where a place is crossed
+    # by none (intervals). To find the fewest is NP-hard (Garey, Johnson, Miller, Papadimitriou, "The complexity of
+    # coloring circular arcs and chords", 1980).
     covered = loads(start, hops, links)
     crossing = covered - np.bincount(start, minlength=links)
     sectors = np.array_split(np.arange(links), min(links, _CUTS))
@@ -51,7 +46,6 @@ def colour_arcs(start: IntArray, hops: IntArray, links: int) -> IntArray:
 
 
 def _sweep(start: IntArray, hops: IntArray, links: int) -> IntArray:
-    """Return the colours for a ring that is cut before link 0."""
     end = start + hops
     wraps = end > links
     colours = np.empty(len(start), dtype=np.intp)
@@ -142,7 +136,6 @@ class Circuits:
         return arcs[:, np.lexsort(arcs)].tobytes()
 
     def name(self, circuit: int) -> str:
-        """Return a phrase for people: where ``circuit`` goes from and to, and how."""
         source, hops, back = int(self._first[circuit]) % self.nodes, int(self.hops[circuit]), self.direction[circuit]
         end = (source + (-hops if back else hops)) % self.nodes
         return f"NPU {source} to NPU {end}, {hops} hops {'counter-clockwise' if back else 'clockwise'}"
@@ -155,10 +148,7 @@ class Circuits:
         return self._caps[rate]
 
     def parts(self, count: int) -> list[tuple[IntArray, Circuits]]:
-        """Return ``count`` parts with equally many colours, give or take one: their flows, and their circuits.
-
-        Flows without links are in the first. ``count`` is at most the number of colours.
-        """
+        """Return parts with as many colours, give or take one: flows (first those without links), circuits."""
         colours = self.colours[self.direction]
         turn = self.colour * count // np.maximum(colours, 1)
         turn_of_flow = np.zeros(len(self.routes), dtype=np.intp)

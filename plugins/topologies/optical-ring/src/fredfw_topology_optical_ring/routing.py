@@ -13,11 +13,7 @@ from fredfw.typing import IntArray
 
 
 def ring_links(nodes: int) -> tuple[IntArray, IntArray]:
-    """Return the ``(2 * nodes,)`` sources and destinations of the links of a ring.
-
-    Link ``i`` is the clockwise one from node ``i`` to ``i + 1``, link ``nodes + i`` the counter-clockwise one from node
-    ``i`` to ``i - 1``; so two nodes have two links each way.
-    """
+    """Return the ends of links: ``i`` is from node ``i`` to ``i + 1``, ``nodes + i`` from node ``i`` to ``i - 1``."""
     node = np.arange(nodes)
     return np.tile(node, 2), np.concatenate([(node + 1) % nodes, (node - 1) % nodes])
 
@@ -35,7 +31,6 @@ class ShortestArcRouter(Router):
     oeo_latency: float = units.duration(0.0, help="of a transfer's conversions between electrical and optical")
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         nodes = fabric.derived(_nodes)
         ahead = (destinations - sources) % nodes
         clockwise = 2 * ahead < nodes

@@ -48,10 +48,7 @@ class Spectrum:
         return int((self._users > 0).sum(axis=1).max())
 
     def find(self, circuits: Circuits, *, stripe: bool) -> Assignment | None:
-        """Return wavelengths for ``circuits`` that are free, as low as possible, or ``None`` if there are too few.
-
-        With ``stripe`` they get as many wavelengths each, all the same number, as there are for all.
-        """
+        """Return free wavelengths, the lowest, or ``None``; with ``stripe`` as many each as there are for all."""
         if self.load.any():
             lanes = self._lanes_beside_others(circuits, stripe=stripe)
             return None if lanes is None else Assignment(circuits, lanes, self._lanes)
@@ -74,13 +71,11 @@ class Spectrum:
         self._whole[assignment.circuits.key] = self._count, assignment
 
     def take(self, assignment: Assignment) -> None:
-        """Use the wavelengths of ``assignment``."""
         self._flat[assignment.cells] = True
         self._users[assignment.pairs] += 1
         self.load += assignment.circuits.load
 
     def free(self, assignment: Assignment) -> None:
-        """Use them no longer."""
         self._flat[assignment.cells] = False
         self._users[assignment.pairs] -= 1
         self.load -= assignment.circuits.load
@@ -133,13 +128,11 @@ class Wavelengths(AdmissionPolicy):
     _known: dict[Routes, Circuits] = field(factory=dict, init=False)
 
     def circuits(self, routes: Routes) -> Circuits:
-        """Return what ``routes`` need, which are kept alive."""
         if routes not in self._known:
             self._known[routes] = Circuits(routes, self.ring.npus)
         return self._known[routes]
 
     def parts(self, routes: Routes) -> tuple[IntArray, ...]:
-        """Return ``routes``, which need more wavelengths than there are, in parts that do not."""
         circuits = self.circuits(routes)
         parts = circuits.parts(-(-circuits.most_colours // self.ring.lanes))
         # A part keeps its colours: another assignment might need more of them.
@@ -147,7 +140,6 @@ class Wavelengths(AdmissionPolicy):
         return tuple(flows for flows, _ in parts)
 
     def refusal(self, circuits: Circuits) -> str | None:
-        """Return why ``circuits`` can never be set up, or ``None``."""
         if not circuits.are_arcs:
             return "a flow does not follow the ring from node to node; use the shortest-arc router"
         lost = self.ring.too_much(int(circuits.hops.max()))
@@ -157,7 +149,6 @@ class Wavelengths(AdmissionPolicy):
         return None
 
     def begin(self, fabric: Fabric) -> WavelengthAdmission:
-        """See ``AdmissionPolicy.begin``."""
         del fabric
         return WavelengthAdmission(self)
 
@@ -175,11 +166,9 @@ class WavelengthAdmission(Admission):
         self._used = self._load = self._longest = self._reconfigurations = self._added = 0
 
     def cap(self) -> float:
-        """See ``Admission.cap``: a wavelength, or all of them where a circuit may have several."""
         return self._ring.line_rate * (self._ring.lanes if self._ring.stripe else 1)
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Refuse:
-        """See ``Admission.admit``."""
         del active
         ring, spectrum = self._ring, self._spectrum
         circuits = self._wavelengths.circuits(flows.routes)
@@ -214,7 +203,6 @@ class WavelengthAdmission(Admission):
         )
 
     def release(self, flows: FlowSet) -> None:
-        """See ``Admission.release``."""
         running = self._running.get(flows)
         if running is not None:
             self._spectrum.free(running.pop(0))
@@ -222,11 +210,8 @@ class WavelengthAdmission(Admission):
                 del self._running[flows]
 
     def figures(self) -> Mapping[str, float]:
-        """See ``Admission.figures``.
-
-        ``wavelengths used`` and ``largest link load`` are the most at any one time and in one direction; the first
-        cannot be less than the second. ``reconfigurations`` are those that were paid for.
-        """
+        # Wavelengths and load are the most at any one time and in one direction; the first cannot be less than the
+        # second.
         figures: dict[str, float] = {
             "wavelengths used": self._used,
             "largest link load": self._load,
@@ -239,7 +224,6 @@ class WavelengthAdmission(Admission):
         return figures
 
     def notes(self) -> tuple[str, ...]:
-        """See ``Admission.notes``: how many sets of circuits were split, and the first of them."""
         if not self._splits:
             return ()
         count, first = len(self._splits), next(iter(self._splits.values()))

@@ -110,7 +110,6 @@ class SimaiRouter(Router):
     name: ClassVar[str] = "simai"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
         inside = (fabric.servers[sources] == fabric.servers[destinations]) & fabric.tiers.any()
         parts = []
         for router, chosen in ((ShortestPathRouter(), inside), (MultipathRouter(through_npus=False), ~inside)):
@@ -121,7 +120,6 @@ class SimaiRouter(Router):
         return Routes.concatenate(parts).select(np.argsort(order))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         return ShortestPathRouter().tree(fabric, sources, destinations, operation)
 
 

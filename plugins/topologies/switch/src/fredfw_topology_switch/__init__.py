@@ -24,20 +24,17 @@ class CrossbarRouter(Router):
     name: ClassVar[str] = "crossbar"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``."""
         up, down = fabric.derived(_links)
         ways = np.stack([up[sources], down[destinations]], axis=1)
         used = (ways >= 0) & (sources != destinations)[:, None]
         return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """See ``Router.path``."""
         up, down = fabric.derived(_links)
         ways = (int(up[source]), int(down[destination])) if source != destination else ()
         return fabric.path([link for link in ways if link >= 0])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
         up, down = fabric.derived(_links)
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]

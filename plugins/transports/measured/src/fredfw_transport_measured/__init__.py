@@ -49,7 +49,6 @@ class Measured(Transport):
             return _Table(self.file)
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
-        """See ``Transport.algorithms``."""
         return ("direct",) if pattern in _MESSAGES else ("ring",)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
@@ -71,10 +70,7 @@ class Measured(Transport):
 
 
 class _Table:
-    """The measured times in a CSV file; of several times for one size, the median.
-
-    Raises ``InputError`` that names line and column of what cannot be used.
-    """
+    """The measured times in a CSV file; of several times for one size, the median."""
 
     def __init__(self, file: File) -> None:
         self.file = file.path
@@ -95,10 +91,7 @@ class _Table:
         self.curves = {key: (list(curve), [*map(median, curve.values())]) for key, curve in curves.items()}
 
     def seconds(self, pattern: str, ranks: int, nodes: int, size: float) -> float:
-        """Return the time of a call; between two sizes, its logarithm is linear in that of the size.
-
-        Raises ``InputError`` where the table has no such pattern, ranks and nodes, or the size is beyond its sizes.
-        """
+        """Return the time of a call; between two sizes, its logarithm is linear in that of the size."""
         curve = self.curves.get((pattern, ranks, nodes))
         if curve is None:
             raise InputError(
@@ -120,7 +113,6 @@ class _Table:
 
 
 def _check_header(header: Sequence[str]) -> None:
-    """Make sure that all ``_COLUMNS`` are there; raises ``InputError`` with what is there instead."""
     missing = next((one for one in _COLUMNS if one not in header), None)
     if missing is None:
         return

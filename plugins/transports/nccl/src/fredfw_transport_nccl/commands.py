@@ -77,7 +77,6 @@ def fit_command(
 
 
 def measurement(one: Measured, source: str, *, held_out: bool = False) -> Measurement | None:
-    """Return what ``one`` is to the fit; ``None`` where its system is not one of NCCL's."""
     transport = one.fabric.defaults.transport
     if not isinstance(transport, Nccl):
         return None
@@ -88,7 +87,6 @@ def measurement(one: Measured, source: str, *, held_out: bool = False) -> Measur
 
 
 def rendered(found: Mapping[str, Any], sources: Sequence[str]) -> str:
-    """Return what ``fit`` found as TOML."""
     lines = [
         "# Fitted constants of the transport nccl, status: calibrated. Written by: fredfw nccl fit.",
         "#",

@@ -66,7 +66,6 @@ class Measurement:
 
     @property
     def network(self) -> str:
-        """What connects the nodes; empty for one."""
         return self.machine.network if self.machine.nodes > 1 else ""
 
     @property
@@ -77,7 +76,6 @@ class Measurement:
 
     @property
     def size_class(self) -> str:
-        """The name of the class that its size is in."""
         return next(name for name, most in CLASSES if self.size <= most)
 
 
@@ -90,7 +88,6 @@ class Stage:
     free: tuple[str, ...]  # their paths
 
     def takes(self, one: Measurement) -> bool:
-        """Return whether they are about ``one``."""
         return (one.pattern, one.network) == (self.pattern, self.network)
 
 
@@ -107,11 +104,9 @@ FREE = (
 
 
 def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
-    """Return constants and residuals by family, as ``fitted.toml`` has them.
-
-    The same without each source in turn, and without each system, is what that can be predicted by. What a family has
-    no measurements of is as for an all-reduce, or as published. Without a system it is as for another family.
-    """
+    """Return constants and residuals by family, as ``fitted.toml`` has them."""
+    # The same without each source in turn, and without each system, is what that can be predicted by. What a family has
+    # no measurements of is as for an all-reduce, or as published. Without a system it is as for another family.
     families: dict[str, list[Measurement]] = {}
     for one in measurements:
         families.setdefault(one.family, []).append(one)
@@ -135,7 +130,6 @@ def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
 
 
 def _constants(family: str, own: Sequence[Measurement], elsewhere: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the constants that fit best to the measurements of a family; those without any are as ``elsewhere``."""
     constants = {key: dict(value) if isinstance(value, Mapping) else value for key, value in _START.items()}
     for stage in FREE:
         chosen = [one for one in own if stage.takes(one) and one.fitted]
@@ -158,8 +152,6 @@ def _constants(family: str, own: Sequence[Measurement], elsewhere: Mapping[str, 
 
 
 def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[Measurement]) -> None:
-    """Set the ``free`` constants so that the error of ``chosen`` is least."""
-
     def error(values: FloatArray) -> float:
         if (values <= 0).any() or any(value > 1 for path, value in zip(free, values, strict=True) if _shares(path)):
             return math.inf
@@ -213,11 +205,7 @@ def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[
 
 
 def ratio_error(constants: Fit, measurements: Sequence[Measurement]) -> float | None:
-    """Return how far predicted ratios of two machines or groups are from measured ones, of one pattern and size.
-
-    The mean as of residuals, over all pairs of what was held out; ``None`` where there are none. Of repeated times the
-    median counts.
-    """
+    """Return the mean error of ratios of two held-out machines or groups, of one pattern and size; or ``None``."""
     times: dict[tuple[str, float], dict[Machine, list[float]]] = {}
     for one in measurements:
         if not one.fitted and one.pattern != SEND:

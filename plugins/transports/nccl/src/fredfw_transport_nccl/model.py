@@ -26,10 +26,7 @@ class Terms:
 
 
 def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float, steps: int) -> Terms:
-    """Return what a call costs, of ``size`` bytes of the per-rank buffer.
-
-    An ``algorithm`` that NCCL does not have costs what a ring of as many ``steps`` does.
-    """
+    # An algorithm that NCCL does not have costs what a ring of as many ``steps`` does.
     if algorithm == "in-network" and machine.nvls and pattern == "all-reduce":
         latency = published()["link"]["nvls"] * fit.nvls * MICROSECOND
         return Terms(SIMPLE, _ONLY, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
@@ -67,11 +64,9 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
 
 
 def _protocols(machine: Machine, pattern: str, algorithm: str, size: float, steps: int) -> tuple[str, Sequence[int]]:
-    """Return what chooses a protocol, and those of which the fastest is taken.
-
-    In a node it is the one that the tuner expects to be that. Between nodes the latencies that its choice rests on are
-    not those that were fitted. Times would fall where it changes the protocol late.
-    """
+    """Return what chooses a protocol, and those of which the fastest is taken."""
+    # In a node it is the one that the tuner expects to be that. Between nodes the latencies that its choice rests on
+    # are not those that were fitted. Times would fall where it changes the protocol late.
     if machine.nodes > 1:
         return _FASTEST, range(len(PROTOCOLS))
     return "tuner", (protocol_of(machine, pattern, algorithm, size, steps),)
@@ -147,11 +142,10 @@ def steps_of(pattern: str, ranks: int) -> int:
 
 
 def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float) -> float:
-    """Return how long a call takes alone, in closed form: launch + steps x hop + bytes / rate.
-
-    A simulation takes as long where the bytes of a step are on the links at the same time, and nothing else is.
-    Algorithms are ``ring``, ``tree``, ``in-network``, ``nvls-tree``, ``collnet``, ``pat``, and of messages ``direct``.
-    """
+    """Return how long a call takes alone, in closed form: launch + steps x hop + bytes / rate."""
+    # A simulation takes as long where the bytes of a step are on the links at the same time, and nothing else is.
+    # Algorithms are ``ring``, ``tree``, ``in-network``, ``nvls-tree``, ``collnet``, ``pat``, and of messages
+    # ``direct``.
     steps = steps_of(pattern, machine.ranks) if algorithm in ("ring", "direct", PAT) else 1
     return _alone(machine, terms(machine, fit, pattern, algorithm, size, steps), pattern, algorithm, size)
 
@@ -179,7 +173,6 @@ def _alone(machine: Machine, cost: Terms, pattern: str, algorithm: str, size: fl
 
 
 def time(machine: Machine, fit: Fit, pattern: str, size: float) -> float:
-    """Return how long a call takes by the algorithm that the tuner expects to be the fastest."""
     return seconds(machine, fit, pattern, algorithm_of(machine, pattern, size), size)
 
 

@@ -22,7 +22,6 @@ class Fit:
     """What is fitted to measurements of one family of GPUs; the rest is published."""
 
     def __init__(self, entry: Mapping[str, Any], own: Collection[str] = ()) -> None:
-        """Take the constants of a family from what files have, in microseconds."""
         networks = entry["networks"]
         # Where it was not measured, a message alone is as on the network on which it was.
         sends = next((one["sends"] for one in networks.values() if "sends" in one), 1.0)
@@ -46,18 +45,15 @@ class Fit:
         return self.networks.get(self.network_of(network), (1.0, 1.0, 1.0))
 
     def network_of(self, network: str) -> str:
-        """Return the network whose constants ``network`` has: itself, unless nothing was fitted to it."""
         known: Mapping[str, Any] = published()["networks"]
         while network not in self.networks and "like" in known[network]:
             network = known[network]["like"]
         return network
 
     def launch_of(self, pattern: str) -> float:
-        """Return the seconds before the first step of ``pattern``."""
         return self.launch.get(pattern, self.launch["all-reduce"])
 
     def tail_of(self, pattern: str) -> float:
-        """Return the blocks that the end of a ring of ``pattern`` adds."""
         return self.tail.get(pattern, self.tail["all-reduce"])
 
 
@@ -67,12 +63,10 @@ def published() -> Mapping[str, Any]:
 
 
 def families() -> tuple[str, ...]:
-    """Return the families of GPUs that there are constants for."""
     return tuple(published()["families"])
 
 
 def networks() -> tuple[str, ...]:
-    """Return what may connect nodes."""
     return tuple(published()["networks"])
 
 
@@ -83,10 +77,7 @@ def origin(family: str) -> str:
 
 @cache
 def fitted(family: str, without: str | None = None, file: File | None = None) -> Fit:
-    """Return what the package, or a ``file`` that ``fredfw nccl fit`` wrote, has for a family.
-
-    It is fitted to all sources, or to all but one. Raises ``InputError`` where it has not what is asked for.
-    """
+    """Return what the package or a ``file`` has for a family, fitted to all sources, or to all but one."""
     written, source = _written(file), origin(family)
     try:
         mine = written[source]["constants"]
@@ -107,7 +98,6 @@ def fitted(family: str, without: str | None = None, file: File | None = None) ->
 
 
 def given_families(file: File) -> tuple[str, ...]:
-    """Return the families that such a file has constants of, one or more; raises ``InputError``."""
     written = _written(file)
     found = tuple(family for family in families() if family in written)
     if not found:
@@ -123,13 +113,11 @@ def ratio_error(file: File | None, family: str) -> float | None:
 
 
 def sources(file: File | None = None) -> tuple[str, ...]:
-    """Return the digests of the tables that the constants of ``file``, or the package's, were fitted to."""
     return tuple(str(one).rpartition(" ")[2] for one in _written(file).get("sources", ()))
 
 
 @cache
 def _written(file: File | None) -> Mapping[str, Any]:
-    """Return what a file, or the package's, says; raises ``InputError``."""
     if file is None:
         return _read(FITTED)
     with placed(file=file.path, key="constants"):

@@ -82,7 +82,6 @@ class Nccl(Transport):
         return True
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
-        """See ``Transport.algorithms``."""
         facts = published()["families"].get(self.family, {})
         rings = facts.get("ring", "ring")
         if pattern == "all-reduce":
@@ -122,7 +121,6 @@ class Nccl(Transport):
         return ratio_error(self.constants, self.family or _family(fabric.derived(_Server))[0])
 
     def fitted_to(self) -> Sequence[str]:
-        """See ``Transport.fitted_to``."""
         return sources(self.constants)
 
     def machine(self, fabric: Fabric, ranks: int, nodes: int) -> Machine:

@@ -32,12 +32,10 @@ class Machine:
 
     @property
     def each(self) -> float:
-        """GPUs of a node that take part."""
         return self.ranks / self.nodes
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is published about the family."""
         facts: dict[str, Any] = published()["families"][self.family]
         return facts
 
@@ -72,10 +70,7 @@ class Machine:
         return 0.0 if self.nodes > 1 else self._nvls("speeds", self.link * self.facts["link"], math.inf)
 
     def between_switches(self, algorithm: str, nic: float) -> float:
-        """Return the same of an all-reduce among several nodes by ``NVLS_TREE`` or ``COLLNET``; 0 where they cannot.
-
-        Of the rates of network cards, a share of ``nic`` is reached.
-        """
+        """Return that among nodes by ``NVLS_TREE`` or ``COLLNET``, at a share ``nic`` of the cards' rates; or 0."""
         reduces = algorithm == NVLS_TREE or published()["networks"][self.network].get("reduces")
         if self.nodes == 1 or not reduces:
             return 0.0
@@ -189,6 +184,5 @@ def expected(machine: Machine, pattern: str, size: float, steps: int) -> Mapping
 
 
 def protocol_of(machine: Machine, pattern: str, algorithm: str, size: float, steps: int) -> int:
-    """Return the protocol that the tuner expects to be the fastest for ``algorithm``."""
     found = expected(machine, pattern, size, steps)
     return min((key for key in found if key[0] == algorithm), key=lambda key: (found[key], key))[1]

@@ -42,12 +42,7 @@ KEY = ("filled: reduces (R), distributes (D), both (RD)", "outlined: passes valu
 
 
 def draw(configuration: SwitchConfiguration) -> str:
-    """Return an SVG of the switch with the flows that it carries in colour.
-
-    Inputs are on the left, outputs on the right. A microswitch is filled with the colour of the flow that it reduces
-    (R), distributes (D), or both (RD); an outlined one passes values on, a grey one is idle. Equal configurations give
-    equal text.
-    """
+    """Return an SVG, the flows in colour, inputs on the left; equal configurations give equal text."""
     m, ports, flows = configuration.m, configuration.ports, configuration.flows
     width, height = _size(m, ports)
     left = MARGIN + 2 * PIN + LEAD
@@ -67,7 +62,6 @@ def draw(configuration: SwitchConfiguration) -> str:
 
 @cache
 def _size(m: int, ports: int) -> tuple[float, float]:
-    """Return width and height of a switch, without a frame."""
     if ports == 2:
         return BOX, _box(m)
     half = -(-ports // 2)
@@ -127,7 +121,6 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _name(parent: ET.Element, m: int, ports: int, x: float, y: float, size: float, before: str = "") -> None:
-    """Write FRED_m(P) there."""
     text = _element(parent, "text", f"{before}FRED", x=x, y=y, font_size=size, fill=INK)
     _element(text, "tspan", str(m), dy=0.2 * size, font_size=0.75 * size)
     _element(text, "tspan", f"({ports})", dy=-0.2 * size)
@@ -194,18 +187,15 @@ class _Picture:
         return heights
 
     def frame(self, middle: int, ports: int, left: float, top: float) -> None:
-        """Draw the frame of a middle switch."""
         width, height = _frame(self.m, ports)
         shade = {"fill": "black", "fill_opacity": "0.03", "stroke": GREY}
         _element(self.frames, "rect", x=left, y=top, width=width, height=height, rx=6, **shade)
         _name(self.frames, self.m, ports, left + PAD, top + TITLE - 6, SMALL, f"{middle}: ")
 
     def line(self, points: Sequence[tuple[float, float]], number: int | None) -> None:
-        """Draw a line, in the colour of the flow that uses it."""
         _element(self.idle if number is None else self.routes[number], "polyline", points=_points(points))
 
     def port(self, word: str, port: int, x: float, y: float, number: int | None) -> None:
-        """Draw a port of the whole switch, centred there."""
         fill, ink = (PAPER, INK) if number is None else PALETTE[number % len(PALETTE)]
         pin = _element(self.parts, "g", data_kind=word)
         _element(pin, "title", f"{word} {port}")
@@ -215,11 +205,8 @@ class _Picture:
     def part(
         self, kind: str, name: str, left: float, y: float, jobs: Mapping[str, Mapping[int, int]], ports: Sequence[int]
     ) -> None:
-        """Draw a microswitch, multiplexer or demultiplexer whose left side has its middle at ``left``, ``y``.
-
-        Its ``kind`` is written on it as long as it only passes values on. ``jobs`` are the letters of what it does to a
-        flow at both its ports, and the flows at the ports of that side.
-        """
+        # ``kind`` is written on it as long as it only passes values on. ``jobs`` are the letters of what it does to a
+        # flow at both its ports, and the flows at the ports of that side, whose middle is at ``left``, ``y``.
         height = _box(self.m)
         at = {job: [users.get(port) for port in ports] for job, users in jobs.items()}
         done = {job: one for job, (one, *other) in at.items() if other == [one] and one is not None}
@@ -244,7 +231,6 @@ class _Picture:
 
 
 def _page(picture: _Picture, ports: int, width: float, height: float) -> str:
-    """Return the SVG with title and legend around the picture, which are larger if it is large."""
     m, texts = picture.m, [_arrow(flow) for flow in picture.flows]
     entry = SWATCH + MARGIN + LETTER * FONT * max(map(len, texts), default=0)
     scale = max(1.0, width / READABLE)

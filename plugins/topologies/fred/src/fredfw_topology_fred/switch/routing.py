@@ -120,11 +120,9 @@ class Search:
     _known: dict[tuple[int, frozenset[SwitchFlow]], SwitchConfiguration | _Stuck] = field(factory=dict, init=False)
 
     def colour(self, conflicts: Sequence[int], clashes: Sequence[int]) -> list[int] | None:
-        """Return the colour of each vertex, or ``None`` if there is no colouring (or none was found in time).
-
-        ``conflicts`` are the neighbours of each vertex, ``clashes`` sets of two or more vertices that may not all have
-        one colour, both as bit masks.
-        """
+        """Return the colour of each vertex, or ``None`` if there is no colouring (or none was found in time)."""
+        # ``conflicts`` are the neighbours of each vertex, ``clashes`` sets of two or more vertices that may not all
+        # have one colour, both as bit masks.
         count = len(conflicts)
         classes = [0] * self.colours  # vertices of each colour, as bit masks
         colour_of = [-1] * count
@@ -160,7 +158,6 @@ class Search:
         return colour_of if extend((1 << count) - 1, 0, [0] * count) else None
 
     def attempt(self, ports: int, flows: tuple[SwitchFlow, ...]) -> SwitchConfiguration | _Stuck:
-        """Return a configuration of ``flows``, or all of them where there is none."""
         m = self.colours
         if ports == 2:
             return SwitchConfiguration(m, ports, flows)
@@ -188,7 +185,6 @@ class Search:
                 return SwitchConfiguration(m, ports, flows, tuple(carriers), tuple(middles))
 
     def reduced(self, ports: int, stuck: _Stuck) -> _Stuck:
-        """Leave out flows as long as the rest is still impossible, and the search's bound is not reached."""
         for flow in stuck.core:
             rest = tuple(one for one in stuck.core if one != flow)
             fewer = self.attempt(ports, rest)
@@ -199,7 +195,6 @@ class Search:
         return stuck
 
     def _carry(self, ports: int, flows: tuple[SwitchFlow, ...]) -> SwitchConfiguration | _Stuck:
-        """Return a configuration of a middle switch for ``flows``, or an impossible part of them, reduced."""
         key = ports, frozenset(flows)
         if key not in self._known:
             found = self.attempt(ports, flows)
