@@ -15,11 +15,9 @@ from math import gcd
 from attrs import define, frozen
 
 Capacities = Mapping[tuple[int, int], int]
-Tree = tuple[tuple[int, int], ...]
-"""(parent, child) of the edges of a tree, from its root on."""
+Tree = tuple[tuple[int, int], ...]  # (parent, child) of the edges of a tree, from its root on
 
-# A tree for each root loses some of the rate where more than so many would be needed.
-_TREES = 8
+_TREES = 8  # a tree for each root loses some of the rate where more than so many would be needed
 
 
 @frozen(eq=False)
@@ -88,8 +86,7 @@ class Flow:
 def grow(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Grove:
     """Return trees from ``roots`` to all ranks, the first ``nodes``; with switches, links are alike both ways."""
     rate = _rate(nodes, ranks, capacities, roots)
-    # The largest rate of a tree that divides the rate of a root and all capacities.
-    common = gcd(*capacities.values())
+    common = gcd(*capacities.values())  # the largest rate of a tree that divides the rate of a root and all capacities
     tree = Fraction(gcd(common * rate.denominator, rate.numerator), rate.denominator)
     count = int(rate / tree)
     if len(roots) > 1 and count > _TREES:
@@ -127,8 +124,7 @@ def _rate(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) 
 
 
 def _reach(nodes: int, ranks: int, capacities: Capacities, supply: dict[int, int]) -> bool:
-    # A rank that it has got to is as good as a source of everything for those after it.
-    wanted = sum(supply.values())
+    wanted = sum(supply.values())  # a rank that it has got to is as good as a source of everything for those after it
     done: list[int] = []
     for end in range(ranks):
         flow = Flow(nodes + 1, capacities)

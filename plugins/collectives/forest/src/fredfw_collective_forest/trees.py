@@ -17,8 +17,7 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw_collective_forest.arborescences import Tree, grow
 from fredfw_collective_forest.packing import TooManyError, components, most, pack
 
-_FRACTION = 64
-"""The largest denominator in the ratio of a bandwidth to the lowest."""
+_FRACTION = 64  # the largest denominator in the ratio of a bandwidth to the lowest
 
 
 @frozen(eq=False)
@@ -88,8 +87,7 @@ def centre(nodes: int, ends: Sequence[tuple[int, int]]) -> list[tuple[int, int]]
     for one, other in ends:
         near[one].append(other)
         near[other].append(one)
-    # Half-way along a longest path.
-    one = _walk(near, 0)[-1][1]
+    one = _walk(near, 0)[-1][1]  # half-way along a longest path
     order = _walk(near, one)
     parent = {child: above for above, child in order}
     path = [order[-1][1]]
@@ -177,8 +175,7 @@ def _copies(over: int, under: int, effort: int) -> int:
     return good[0] if good else max(cheap, default=first)
 
 
-_FILL = 0.005
-"""Share of the time that filling and draining may take where a step costs no time of its own."""
+_FILL = 0.005  # share of the time that filling and draining may take where a step costs no time of its own
 _PIECES = 4096
 
 

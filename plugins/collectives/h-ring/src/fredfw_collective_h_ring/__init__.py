@@ -34,7 +34,6 @@ class HRing(CollectiveAlgorithm):
         return [cls(m=2**exponent) for exponent in range(1, 7)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; a group of one has nothing to divide."""
         if request.ranks > 1 and request.ranks % self.m:
             return f"m = {self.m} does not divide {request.ranks} ranks"
         return super().refusal(request, view)

@@ -25,8 +25,7 @@ from fredfw.errors import InputError, nearest
 
 fredfw_contract = 2
 
-_MOST = 5
-"""Levels whose orders are all tried: 120 of them."""
+_MOST = 5  # levels whose orders are all tried: 120 of them
 _ALONG = "ring", "by-kind", "bidirectional-ring", "direct", "halving-doubling", "in-network"
 
 

@@ -37,7 +37,6 @@ class InNetwork(CollectiveAlgorithm):
     proportional: ClassVar[bool] = True
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; patterns of unicasts alone need nothing of the network."""
         for capability in _NEEDS.get(request.pattern, ()):
             if not getattr(view.capabilities, capability):
                 refusal = f"the network does not {_VERBS[capability]} streams for this group"

@@ -22,8 +22,7 @@ Value: TypeAlias = tuple[int, int] | None
 """A chunk and the bits of its contributors; ``None`` where nobody knows what is there."""
 Need: TypeAlias = tuple[int, int, bool]
 """A GPU, a transfer of it, and whether it must have received it; else it must have sent its bytes."""
-Past: TypeAlias = tuple[int, frozenset[Need]]
-"""Steps that have come before, as bits, and what is so of transfers then."""
+Past: TypeAlias = tuple[int, frozenset[Need]]  # steps that have come before, as bits, and what is so of transfers then
 START: Past = 0, frozenset()
 S = TypeVar("S")
 _NAMES = {"i": "input", "o": "output", "s": "scratch"}
@@ -44,8 +43,7 @@ class Journal:
 
     def __init__(self, *, numbered: bool) -> None:
         self.phases: list[Phase] = []
-        self.ends: list[tuple[int, int]] = []
-        """Source and destination of each."""
+        self.ends: list[tuple[int, int]] = []  # source and destination of each
         self._numbered = numbered
         self._pasts: list[_Moment] = []
 

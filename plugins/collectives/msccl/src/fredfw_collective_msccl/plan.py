@@ -22,15 +22,12 @@ _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})
 _PAIRS = frozenset({"copy", "put", "get", "pws", "pwsf"})
 """Operations that take each source to the destination at the same place."""
-_SUMS = frozenset({"re", "res", "rre", "rres"})
-"""Operations that add all sources and put the sum into all destinations."""
+_SUMS = frozenset({"re", "res", "rre", "rres"})  # operations that add all sources and put the sum into all destinations
 _OPERATIONS = _SIGNALS | _WAITS | _PAIRS | _SUMS | {"nop", "flush", "barrier"}
 _BUFFERS = {"i": "input_chunks", "o": "output_chunks", "s": "scratch_chunks"}
-_NO_LIMIT = 1 << 63
-"""Sizes from here on are meant as none."""
+_NO_LIMIT = 1 << 63  # sizes from here on are meant as none
 
-Line = tuple[int, int, str, int]
-"""A channel: from, to, type, and which of those it is."""
+Line = tuple[int, int, str, int]  # a channel: from, to, type, and which of those it is
 T = TypeVar("T")
 
 

@@ -25,8 +25,7 @@ COLLECTIVES = {
 CUSTOM = "custom"
 WORDS = [*COLLECTIVES, CUSTOM]
 
-Slot = tuple[int, str, int]
-"""GPU, buffer and offset of a chunk's place."""
+Slot = tuple[int, str, int]  # GPU, buffer and offset of a chunk's place
 
 
 @frozen
@@ -133,8 +132,7 @@ STORES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})  # steps that write
 LOADS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})  # steps that read their source
 TYPES = SENDS | RECEIVES | {"cpy", "re", "nop"}
 PROTOCOLS = "Simple", "LL", "LL128"
-SLOTS = 8
-"""Sends of a connection that may wait to be received (NCCL_STEPS of nccl's src/include/device.h)."""
+SLOTS = 8  # sends of a connection that may wait to be received (NCCL_STEPS of nccl's src/include/device.h)
 
 
 @frozen

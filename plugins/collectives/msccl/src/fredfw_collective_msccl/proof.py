@@ -13,8 +13,7 @@ from fredfw_collective_msccl.plan import Plan, Planned
 from fredfw_collective_msccl.program import COLLECTIVES, Layout, Program
 from fredfw_collective_msccl.running import Running
 
-_REPLAYED = 1 << 22
-"""Transfers x ranks x chunks that are replayed, which takes as many bytes several times."""
+_REPLAYED = 1 << 22  # transfers x ranks x chunks that are replayed, which takes as many bytes several times
 
 
 @frozen

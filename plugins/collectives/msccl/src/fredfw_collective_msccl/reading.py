@@ -13,18 +13,15 @@ from fredfw.errors import InputError
 from fredfw_collective_msccl.machine import Where
 from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, WORDS, Block, Gpu, Place, Program, Step
 
-MOST_CHUNKS = 72
-"""Chunks of a step (MSCCL_MAX_COUNT of msccl-executor-nccl's src/include/msccl/msccl_struct.h)."""
+MOST_CHUNKS = 72  # chunks of a step (MSCCL_MAX_COUNT of msccl-executor-nccl's src/include/msccl/msccl_struct.h)
 _BUFFERS = "i", "o", "s"
 
 
 def read(data: bytes) -> Program:
-    # What follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there.
-    root = _root(data)
+    root = _root(data)  # what follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there
     collective = _text(root, "coll")
     if collective not in WORDS:
-        message = f"unsupported collective {collective!r}"
-        raise InputError(message, key="coll", accepted=", ".join(WORDS))
+        raise InputError(f"unsupported collective {collective!r}", key="coll", accepted=", ".join(WORDS))
     protocol = _text(root, "proto", "Simple")
     if protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}", key="proto", accepted=", ".join(PROTOCOLS))
@@ -67,8 +64,7 @@ def _root(data: bytes) -> Element:
         what = "is not whole" if b"<algo" in data and end < 0 else "is not XML"
         raise InputError(f"{what}: {error}", accepted=accepted) from None
     except DefusedXmlException:
-        message = "declares a document type or entities"
-        raise InputError(message, accepted="XML without them") from None
+        raise InputError("declares a document type or entities", accepted="XML without them") from None
     except (ValueError, LookupError) as error:  # an encoding that is unknown, or a wrong one
         raise InputError(f"is not XML: {error}", accepted=accepted) from None
     if root.tag != "algo":
@@ -113,8 +109,7 @@ def _step(element: Element, where: Where, peers: Mapping[str, int]) -> Step:
         raise InputError(f"unknown type {type_!r}", key=place, accepted=", ".join(sorted(TYPES)))
     for types, peer, does in ((SENDS, "send", "sends"), (RECEIVES, "recv", "receives")):
         if type_ in types and peers[peer] < 0:
-            accepted = f"a GPU as {peer} of its threadblock"
-            raise InputError(f"{does} without a peer", key=place, accepted=accepted)
+            raise InputError(f"{does} without a peer", key=place, accepted=f"a GPU as {peer} of its threadblock")
     local = type_ == "nop"
     places = {}
     for end in ("src", "dst"):

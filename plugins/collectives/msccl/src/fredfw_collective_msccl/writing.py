@@ -24,8 +24,7 @@ from fredfw_collective_msccl.program import COLLECTIVES, Block, Gpu, Layout, Pla
 from fredfw_collective_msccl.proof import proved
 from fredfw_collective_msccl.turns import in_order
 
-_MOST_PIECES = 1 << 15
-"""Offsets of MSCCL's steps have 16 bits, one of which is a sign."""
+_MOST_PIECES = 1 << 15  # offsets of MSCCL's steps have 16 bits, one of which is a sign
 _EXACT = 1e-9
 
 
@@ -56,8 +55,7 @@ class Placing:
         first = np.searchsorted(blocks[order], blocks[order])  # of the same block
         self.number: IntArray = blocks * layout.block  # in the layout, of the first piece of each chunk
         self.number[order] += starts - starts[first]
-        self.sizes = [dict.fromkeys("ios", 0) for _ in range(ranks)]
-        """Pieces of each buffer of each GPU."""
+        self.sizes = [dict.fromkeys("ios", 0) for _ in range(ranks)]  # pieces of each buffer of each GPU
         firsts = set(self.number.tolist())
         self._before: dict[tuple[int, int], Place] = {}
         self._after: dict[tuple[int, int], Place] = {}
@@ -111,12 +109,9 @@ def _together(schedule: Schedule) -> list[list[int]]:
 _STEPS, _CHANNELS, _PEERS, _COUNT, _WAITED = 64, 32, 32, 71, 128
 _WORDS = {pattern: word for word, pattern in COLLECTIVES.items()}
 
-_Step = tuple[int, int]
-"""Thread block of a GPU, and step of it."""
-_Clock = dict[int, int]
-"""By thread block of a GPU, the last step of it that is done."""
-_Run = tuple[Place, Place, int]
-"""Pieces that lie together: where they come from, where they go, and how many."""
+_Step = tuple[int, int]  # thread block of a GPU, and step of it
+_Clock = dict[int, int]  # by thread block of a GPU, the last step of it that is done
+_Run = tuple[Place, Place, int]  # pieces that lie together: where they come from, where they go, and how many
 
 
 def written(schedule: Schedule, name: str, protocol: str) -> Program:

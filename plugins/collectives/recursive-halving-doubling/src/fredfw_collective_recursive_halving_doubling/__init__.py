@@ -46,7 +46,6 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
         return [cls(), cls(method="doubling")] if pattern is Pattern.ALL_REDUCE else [cls()]
 
     def served_patterns(self) -> frozenset[Pattern]:
-        """See ``CollectiveAlgorithm.served_patterns``; recursive doubling has an all-gather, but no reduce-scatter."""
         return self.patterns - {Pattern.REDUCE_SCATTER} if self.method == "doubling" else self.patterns
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:

@@ -64,7 +64,6 @@ class Ring(CollectiveAlgorithm):
         return [cls(), cls(rotated=True)] if pattern in _ROUND else [cls()]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; rotated rings need nodes."""
         if self.rotated and request.pattern in _ROUND and view.servers is None and view.unstructured:
             return view.unstructured
         return super().refusal(request, view)

@@ -13,8 +13,7 @@ from fredfw.typing import IntArray
 
 fredfw_contract = 2
 
-# Trees take the square of so many bytes.
-_MOST = 8192
+_MOST = 8192  # trees take the square of so many bytes
 # Ranks that send, and first and number of the places of what they send; a rank may be there more than once.
 _Runs = tuple[IntArray, IntArray, IntArray]
 

@@ -163,8 +163,7 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
                 here &= wants[rank]
                 if not here:
                     break
-                # The next one that is there, from a place by chance on.
-                place = int(chance.random() * total)
+                place = int(chance.random() * total)  # the next one that is there, from a place by chance on
                 rest = here >> place
                 chunk = place + (rest & -rest).bit_length() - 1 if rest else (here & -here).bit_length() - 1
                 bit = 1 << chunk
@@ -223,8 +222,7 @@ def scattered(ways: Ways, found: Synthesis, seconds: FloatArray, chunks: int, si
     for index, one in enumerate(forward.phases):
         for before in one.after:
             behind[before].append(index)
-    # What ends last comes first; it may have started before others.
-    phase, count = _grouped(found, seconds)
+    phase, count = _grouped(found, seconds)  # what ends last comes first; it may have started before others
     end = np.zeros(count)
     end[phase] = found.start + seconds[found.way]
     order = np.argsort(-end, kind="stable")

@@ -52,11 +52,9 @@ class Tree(CollectiveAlgorithm):
         return trees
 
     def served_patterns(self) -> frozenset[Pattern]:
-        """See ``CollectiveAlgorithm.served_patterns``: trees of nodes are for an all-reduce alone."""
         return frozenset({Pattern.ALL_REDUCE}) if self.shape == "nodes" else self.patterns
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; trees of nodes need nodes that are alike."""
         reason = super().refusal(request, view)
         return view.unstructured if reason is None and self.shape == "nodes" else reason
 
@@ -66,7 +64,6 @@ class Tree(CollectiveAlgorithm):
         return nodes or self.shape != "nodes"
 
     def undivided(self) -> CollectiveAlgorithm:
-        """See ``CollectiveAlgorithm.undivided``; the data of a binomial tree never is divided."""
         return self if self.shape == "binomial" or self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
@@ -86,8 +83,7 @@ def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
     """Return trees as ``(n,)`` parents, node 0 its own, and turns: nodes of one get the data in the same step."""
     node = np.arange(n)
     if shape == "binomial":
-        # A node's parent lacks its lowest bit, and serves the most distant child first.
-        low = node & -node
+        low = node & -node  # a node's parent lacks its lowest bit, and serves the most distant child first
         return [(node ^ low, np.unique(-low, return_inverse=True)[1])]
     if shape == "binary":
         parent = np.maximum(node - 1, 0) // 2

@@ -46,7 +46,6 @@ class Wrht(CollectiveAlgorithm):
         return [cls(), *(cls(m=2**exponent + 1) for exponent in range(1, 9))]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; a group of one needs no ring."""
         if request.ranks > 1:
             if len(view.levels) != 1 or view.levels[0].kind == "switch":
                 kinds = ", ".join(f"a {level.kind} of {level.size}" for level in view.levels) or "no level"

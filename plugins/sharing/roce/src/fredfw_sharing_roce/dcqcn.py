@@ -42,7 +42,6 @@ class Dcqcn(Marking):
     least: float = units.bandwidth("10 Mb/s", help="rate below which no flow goes")
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        del rtt
         return {"target": rate.copy(), "alpha": np.ones(len(rate))}
 
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:

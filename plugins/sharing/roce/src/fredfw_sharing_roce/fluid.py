@@ -18,12 +18,9 @@ State = dict[str, FloatArray]
 
 # The shortest step, as a share of a usual one: until a sender is done, and until a queue is empty.
 _SENT, _EMPTY = 1e-6, 1 / 16
-# Steps until a sender hears of a queue, so that it hears of it when it should.
-_RESOLVED = 4 * (1 - 1e-9)
-# So small a share of a flow is rounding.
-_ROUNDING = 1e-9
-# So many rows of queues are kept, and so many links with the longest ones are shown.
-_ROWS, _BUSIEST = 1024, 4
+_RESOLVED = 4 * (1 - 1e-9)  # steps until a sender hears of a queue, so that it hears of it when it should
+_ROUNDING = 1e-9  # so small a share of a flow is rounding
+_ROWS, _BUSIEST = 1024, 4  # so many rows of queues are kept, and so many links with the longest ones are shown
 
 
 def _starts(value: Any) -> tuple[float, ...] | None:
@@ -235,12 +232,10 @@ class Fluid(StatefulSharing):
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
         """Return the state of ``(F,)`` flows that start at ``rate``, without ``rate`` itself; none by default."""
-        del rate, rtt
         return {}
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
         """Return the ``(links,)`` signal of links with ``queues`` bytes that carry so many per second; 0 by default."""
-        del carried, capacities
         return np.zeros(len(queues))
 
     @abstractmethod
@@ -249,12 +244,10 @@ class Fluid(StatefulSharing):
 
     def paused(self, paused: BoolArray, buffered: FloatArray) -> BoolArray:
         """Return which ``(links,)`` may not send, where ``buffered`` bytes wait at their far ends; none by default."""
-        del buffered
         return paused
 
     def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
         """Return links that pause each other for ever, where ``(P,)`` bytes wait; none by default."""
-        del paths, backlog, paused
         return []
 
     @property
@@ -382,8 +375,7 @@ class FluidDynamics(Dynamics):
             setattr(self, name, moved)
         arrived, self._arrived = self._arrived, np.zeros(len(flows))
         self._arrived[known] = arrived[kept]
-        # New flows have the largest numbers.
-        fresh = ~known
+        fresh = ~known  # new flows have the largest numbers
         line = self._line(incidence, capacities)[fresh]
         starts = (np.inf,) if self.policy.start is None else self.policy.start
         rate = np.minimum(np.array(starts)[flows.ids[fresh] % len(starts)], line)

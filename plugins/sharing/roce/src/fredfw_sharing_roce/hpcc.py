@@ -33,7 +33,6 @@ class Hpcc(Fluid):
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """Return max-min fair rates of links at ``eta``, and ``increase`` on top of each where it fits."""
-        del fabric
         kept = max_min(incidence, self.eta * capacities)
         caps = kept + self.increase
         if incidence.caps is not None:
@@ -41,7 +40,6 @@ class Hpcc(Fluid):
         return max_min(evolve(incidence, caps=caps), capacities)
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        del rtt
         return {"calm": np.zeros(len(rate))}
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:

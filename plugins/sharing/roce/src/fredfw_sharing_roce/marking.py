@@ -70,7 +70,6 @@ class Marking(Fluid):
         return kmin, kmax, pmax
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
-        del carried
         kmin, kmax, pmax = self.levels(capacities)
         rising = np.maximum(kmax - kmin, units.LEAST)
         return np.where(queues > kmax, 1.0, np.clip((queues - kmin) / rising, 0.0, 1.0) * pmax)

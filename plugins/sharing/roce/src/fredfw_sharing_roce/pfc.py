@@ -34,8 +34,6 @@ class Pfc(Fluid):
             raise InputError(f"{self.xon:g} B is not less than xoff", key="xon", accepted=f"less than {self.xoff:g} B")
 
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
-        """See ``Fluid.advance``; rates stay those of links."""
-        del elapsed
         state["rate"] = np.where(feedback.line > 0, feedback.line, state["rate"])
 
     def paused(self, paused: BoolArray, buffered: FloatArray) -> BoolArray:

@@ -54,12 +54,10 @@ class Timely(Fluid):
             raise InputError(f"{self.decrease!r} is not a gain", key="decrease", accepted="more than 0, at most 1")
 
     def born(self, rate: FloatArray, rtt: FloatArray) -> State:
-        del rtt
         return {"gradient": np.zeros(len(rate))}
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
         """Return the seconds that a packet waits for each link."""
-        del carried
         return np.divide(queues, capacities, out=np.zeros(len(queues)), where=capacities > 0)
 
     def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:

@@ -66,8 +66,7 @@ def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
         return []
     bandwidth = number(table, "remote-mem-bw", 0.0)
     if not bandwidth:
-        message = f"is missing, and {kind} needs it"
-        raise InputError(message, key="remote-mem-bw", accepted="a number above 0, in GB/s")
+        raise InputError(f"is missing, and {kind} needs it", key="remote-mem-bw", accepted="a number above 0, in GB/s")
     tier: dict[str, Any] = {
         "name": "remote",
         "scope": _SCOPES[kind],

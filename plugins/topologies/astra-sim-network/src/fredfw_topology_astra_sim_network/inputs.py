@@ -83,8 +83,7 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
             if len(paths) > 1:
                 names = ", ".join(Path(path).name for path in paths)
                 message = f"there are several files for {_OPTIONS[part]}: {names}"
-                accepted = f"one, or {_OPTIONS[part]} with the one that is meant"
-                raise InputError(message, file=folder, accepted=accepted)
+                raise InputError(message, file=folder, accepted=f"one, or {_OPTIONS[part]} with the one that is meant")
             chosen[part] = paths[0]
     for part, what in _WHAT.items():
         if part not in chosen:

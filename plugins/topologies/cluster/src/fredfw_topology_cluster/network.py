@@ -226,8 +226,7 @@ class Layout:
         pcie, root = self.tiers["pcie"], self.tiers["root"]
         into = Step(self.npu_nodes, np.repeat(pcie, self.sharing), first)
         up = Step(pcie, root, first + 2 * len(self.npu_nodes), self.sharing)
-        # One for each NIC, or one for each root where several have the same NIC.
-        cables = max(len(root), len(nic))
+        cables = max(len(root), len(nic))  # one for each NIC, or one for each root where several have the same NIC
         ends = np.repeat(root, cables // len(root)), np.repeat(nic, cables // len(nic))
         return into, up, Step(*ends, up.first + 2 * len(root), self.sharing, by_nic=len(nic) >= len(root))
 

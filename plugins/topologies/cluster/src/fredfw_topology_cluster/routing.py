@@ -144,8 +144,7 @@ class ClusterRouter(Router):
             for own, trunks, some in ((up, rise, sources), (down, rise + tree.first_links[-1], destinations))
         )
         if operation is Operation.MULTICAST:
-            # What a switch on the way up has below it need not come from above.
-            first = places[ends == sources[0]]
+            first = places[ends == sources[0]]  # what a switch on the way up has below it need not come from above
             apart = [places // below != first // below for below in tree.below[:height]]
             kept = np.stack([places != first] * len(down) + apart, axis=1)[np.isin(ends, destinations)]
         else:

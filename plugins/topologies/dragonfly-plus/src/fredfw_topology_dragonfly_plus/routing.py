@@ -89,8 +89,7 @@ def _routes(fabric: Fabric, hops: list[tuple[IntArray, BoolArray, float]]) -> Ro
         seconds = seconds + np.where(used, fabric.latencies[links], 0.0)
         first = used.copy()
         first[:, 1:] &= (links[:, 1:] != links[:, :-1]) | ~used[:, :-1]
-        # Of paths over one link, the first one has the share of all.
-        run = np.cumsum(first, axis=1) - 1
+        run = np.cumsum(first, axis=1) - 1  # of paths over one link, the first one has the share of all
         shares = np.zeros(links.shape)
         row = np.broadcast_to(np.arange(flows)[:, None], links.shape)
         np.add.at(shares, (row[used], run[used]), share)

@@ -200,7 +200,6 @@ class Circuits(AdmissionPolicy):
         return self._routed[key]
 
     def begin(self, fabric: Fabric) -> CircuitAdmission:
-        del fabric
         return CircuitAdmission(self)
 
 

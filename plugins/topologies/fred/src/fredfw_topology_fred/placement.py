@@ -15,8 +15,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw_topology_fred.feasibility import conflict_finder, phases
 
-# How many orders are few enough to try them all.
-_EXHAUSTIVE = 5040
+_EXHAUSTIVE = 5040  # how many orders are few enough to try them all
 
 
 @frozen

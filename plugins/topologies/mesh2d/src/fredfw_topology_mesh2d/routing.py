@@ -61,8 +61,7 @@ def _column_ends(fabric: Fabric) -> BoolArray:
     controllers = fabric.controllers
     if len(fabric.npus) != rows * columns or len(controllers) not in (0, 2 * (rows + columns)):
         message = f"the xy router cannot route {len(fabric.npus)} NPUs and {len(controllers)} controllers"
-        accepted = f"{rows * columns} NPUs and 0 or {2 * (rows + columns)} controllers"
-        raise UnsupportedError(message, accepted=accepted)
+        raise UnsupportedError(message, accepted=f"{rows * columns} NPUs and 0 or {2 * (rows + columns)} controllers")
     ends = np.zeros(len(fabric.kinds), dtype=bool)
     ends[controllers] = perimeter(rows, columns)[1][: len(controllers)]
     return ends

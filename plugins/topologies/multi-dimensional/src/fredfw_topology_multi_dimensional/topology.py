@@ -121,7 +121,6 @@ class MultiDimensional(Topology):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """See ``Topology.scopes``; by the names of the dimensions."""
         return scopes_of_dimensions(len(self.dimensions), self.names or ())
 
     def build(self) -> Fabric:

@@ -54,12 +54,10 @@ class Device:
                 raise _wrong(f"{self.name}.{one.tag}.target", "is missing", "the bus id of the other end")
             count = self.whole(one, "count", 1)
             if count < 1:
-                message = f"{count} is refused"
-                raise _wrong(f"{self.name}.{one.tag}.count", message, "a whole number of at least 1")
+                raise _wrong(f"{self.name}.{one.tag}.count", f"{count} is refused", "a whole number of at least 1")
             rate = rates.xgmi(self.gcn) if one.tag == "xgmi" or self.gcn else rates.nvlink(self.sm)
             if rate is None:
-                message = f"{self.sm} is not a compute capability with NVLinks"
-                raise _wrong(f"{self.name}.sm", message, "60 or more")
+                raise _wrong(f"{self.name}.sm", f"{self.sm} is not a compute capability with NVLinks", "60 or more")
             if target == _NVSWITCH_TARGET or tclass.startswith(_NVSWITCH_CLASS):
                 target = SWITCH
             elif tclass.startswith(_BRIDGE_CLASS):

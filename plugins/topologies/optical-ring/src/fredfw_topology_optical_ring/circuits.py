@@ -55,8 +55,7 @@ def _sweep(start: IntArray, hops: IntArray, links: int) -> IntArray:
     # Colours in use: free from where, room up to where, which. Those of arcs across the cut have room in between.
     used = sorted(zip((end[first] - links).tolist(), start[first].tolist(), range(count), strict=True))
     free: list[tuple[int, int]] = []  # (room up to where, which), in order
-    # Of arcs that begin together the longest first, for it has the least choice.
-    order = np.lexsort((-hops, start))
+    order = np.lexsort((-hops, start))  # of arcs that begin together the longest first, for it has the least choice
     order = order[~wraps[order]]
     for arc, begin, stop in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
         while used and used[0][0] <= begin:
@@ -156,7 +155,6 @@ class Circuits:
         parts = []
         for one in range(count):
             flows, chosen = np.flatnonzero(turn_of_flow == one), turn == one
-            # The first colour whose turn it is, in each direction.
-            first = -(-one * colours[chosen] // count)
+            first = -(-one * colours[chosen] // count)  # the first colour whose turn it is, in each direction
             parts.append((flows, Circuits(self.routes.select(flows), self.nodes, self.colour[chosen] - first)))
         return parts

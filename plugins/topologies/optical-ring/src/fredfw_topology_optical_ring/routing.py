@@ -50,8 +50,7 @@ class ShortestArcRouter(Router):
         """See ``Router.tree``; a circuit has two ends, so a tree must be a single path."""
         if len(sources) != 1 or len(destinations) != 1:
             which = f"{operation.value} tree from {len(sources)} to {len(destinations)} nodes of {fabric.name!r}"
-            message = f"the shortest-arc router has no {which}"
-            raise UnsupportedError(message, accepted="one source and one destination")
+            raise UnsupportedError(f"the shortest-arc router has no {which}", accepted="one source and one destination")
         return self.route(fabric, sources, destinations)
 
 

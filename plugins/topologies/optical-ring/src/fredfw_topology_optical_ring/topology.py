@@ -13,8 +13,7 @@ from fredfw.errors import InputError
 from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
 from fredfw_topology_optical_ring.wavelengths import Wavelengths
 
-# Less than any receiver can see; a level in dBm may well be negative.
-_DARK = -200
+_DARK = -200  # less than any receiver can see; a level in dBm may well be negative
 _METRES_PER_KILOMETRE = 1000
 _ROUNDING = 1e-9
 

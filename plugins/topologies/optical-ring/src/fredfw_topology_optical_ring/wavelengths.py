@@ -149,7 +149,6 @@ class Wavelengths(AdmissionPolicy):
         return None
 
     def begin(self, fabric: Fabric) -> WavelengthAdmission:
-        del fabric
         return WavelengthAdmission(self)
 
 
@@ -169,7 +168,6 @@ class WavelengthAdmission(Admission):
         return self._ring.line_rate * (self._ring.lanes if self._ring.stripe else 1)
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Refuse:
-        del active
         ring, spectrum = self._ring, self._spectrum
         circuits = self._wavelengths.circuits(flows.routes)
         if not len(circuits):
@@ -180,8 +178,7 @@ class WavelengthAdmission(Admission):
         if circuits.most_colours > ring.lanes:
             return self._too_many(flows, circuits)
         on_change = ring.pay == "on-change"
-        # Flows that take turns displace each other, and pay each time.
-        stays = on_change and not flows.takes_turns
+        stays = on_change and not flows.takes_turns  # flows that take turns displace each other, and pay each time
         standing = spectrum.standing(circuits) if stays else None
         assignment = standing or spectrum.find(circuits, stripe=ring.stripe)
         if assignment is None:

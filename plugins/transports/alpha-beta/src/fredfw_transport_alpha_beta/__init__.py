@@ -47,7 +47,6 @@ class AlphaBeta(Transport):
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; raises ``InputError`` for lists of other lengths than the fabric has tiers."""
-        del call
         return Costs(
             launch=self.launch,
             step=self._by_tier("step", fabric),

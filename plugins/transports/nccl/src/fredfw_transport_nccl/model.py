@@ -51,8 +51,7 @@ def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> 
         latency = inside * fit.hops[protocol] + between * factor
         ways.append((protocol, rule, latency, machine.ring_rate(protocol, nic)))
     if machine.has_pat(pattern):
-        # Its messages are others than a ring's, with the same bytes for each card.
-        inside, between = machine.hops(PAT)
+        inside, between = machine.hops(PAT)  # its messages are others than a ring's, with the same bytes for each card
         rate = machine.rate(nic) * published()["pat"]["share"]
         ways.append((SIMPLE, "PAT", inside + between * factor, rate))
     found = []

@@ -92,11 +92,9 @@ class Nccl(Transport):
         return (rings,) if pattern in _ROUND else ("direct",)
 
     def settled(self, fabric: Fabric) -> Nccl:
-        """See ``Transport.settled``: the family that the links of ``fabric`` are of."""
         return evolve(self, family=_family(fabric.derived(_Server))[0]) if self.family is None else self
 
     def notes(self, fabric: Fabric) -> Sequence[str]:
-        """See ``Transport.notes``: whose constants are used, and which of them nothing was fitted to."""
         server = fabric.derived(_Server)
         family, same = _family(server) if self.family is None else (self.family, True)
         fit, source, far = self.fit(family), origin(family), []
@@ -117,7 +115,6 @@ class Nccl(Transport):
         return (f"nccl: constants of {source}{between}{extrapolated} ({options})", *unsure)
 
     def ratio_error(self, fabric: Fabric) -> float | None:
-        """See ``Transport.ratio_error``: of pairs of what was held out."""
         return ratio_error(self.constants, self.family or _family(fabric.derived(_Server))[0])
 
     def fitted_to(self) -> Sequence[str]:

@@ -90,8 +90,7 @@ class Machine:
             return 0.0
         table = published()["nvls"][self.facts["generation"]]
         speed = next((one for one in table[speeds] if count * one * GIGABYTE <= rate), 0.0)
-        # An all-reduce pipelines two operations.
-        channel = 2 * speed * table["efficiency"] * (count - 1) / count
+        channel = 2 * speed * table["efficiency"] * (count - 1) / count  # an all-reduce pipelines two operations
         if self.nodes > 1:
             channel = min(channel, speed * (2 if self.nodes == 2 else 1), table["most"][self.nodes > 2])
         return float(min(count * channel * GIGABYTE, most) * self.ranks / (2 * (self.ranks - 1)))
