@@ -118,10 +118,6 @@ class MscclExporter(Exporter):
     protocol: str = units.choice(PROTOCOLS, "Simple", help="protocol that MSCCL is to use: " + ", ".join(PROTOCOLS))
 
     def export(self, result: CollectiveResult) -> str:
-        """See ``Exporter.export``.
-
-        Raises:
-            UnsupportedError: The schedule has something that MSCCL has not, such as transfers that the network reduces.
-        """
+        """See ``Exporter.export``; raises ``UnsupportedError`` for what MSCCL has not, such as sums in the network."""
         name = re.sub(r"\W+", "_", f"{result.pattern} {result.algorithm}").strip("_")
         return text(written(result.schedule, f"{name}_{result.ranks}", self.protocol))

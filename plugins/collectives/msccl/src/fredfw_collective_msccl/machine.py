@@ -18,10 +18,10 @@ from fredfw import Pattern, Phase
 from fredfw.errors import InputError
 from fredfw_collective_msccl.program import Layout, Place, Slot
 
+# A chunk and the bits of its contributors; ``None`` where nobody knows what is there.
 Value: TypeAlias = tuple[int, int] | None
-"""A chunk and the bits of its contributors; ``None`` where nobody knows what is there."""
+# A GPU, a transfer of it, and whether it must have received it; else it must have sent its bytes.
 Need: TypeAlias = tuple[int, int, bool]
-"""A GPU, a transfer of it, and whether it must have received it; else it must have sent its bytes."""
 Past: TypeAlias = tuple[int, frozenset[Need]]  # steps that have come before, as bits, and what is so of transfers then
 START: Past = 0, frozenset()
 S = TypeVar("S")
@@ -66,17 +66,9 @@ class Journal:
             if self.ends[one] == (source, destination):  # on one path nobody overtakes
                 past.arrived |= self._pasts[one].arrived | 1 << one
         first, count = _runs(chunks if self._numbered else range(len(chunks)))
+        after_, behind_, room_ = (tuple(sorted(one)) for one in (after, behind, room))
         self.phases.append(
-            Phase.of(
-                source,
-                destination,
-                first,
-                count=count,
-                reduce=reduces,
-                after=tuple(sorted(after)),
-                behind=tuple(sorted(behind)),
-                room=tuple(sorted(room)),
-            )
+            Phase.of(source, destination, first, count=count, reduce=reduces, after=after_, behind=behind_, room=room_)
         )
         self.ends.append((source, destination))
         self._pasts.append(past)
@@ -161,7 +153,7 @@ class Memory:
         self.values = {slot: (chunk, 1 << slot[0]) for slot, chunk in self.layout.start()}
 
     def read(self, gpu: int, place: Place, count: int, step: int, before: int) -> list[Value]:
-        """Return what ``step`` finds, which comes after the steps ``before``."""
+        """Return what ``step`` finds, which comes after the steps ``before``, all as bits."""
         found = []
         for slot, what in self._slots(gpu, place, count):
             if self.layout.pattern is not None and slot not in self.values:
@@ -185,25 +177,19 @@ class Memory:
         if other >= 0 and not before >> other & 1:
             raise FaultError(f"{what} {self._names[other]} {does}, and nothing says which of them comes first")
 
-    def added(self, one: list[Value], other: list[Value]) -> list[Value]:
-        return [self._sum(*pair) for pair in zip(one, other, strict=True)]
-
-    def _sum(self, one: Value, other: Value) -> Value:
-        if one is None or other is None:
-            return None
-        if one[0] != other[0] or one[1] & other[1]:
-            twice = ", which counts contributions twice" if one[0] == other[0] else ""
-            raise FaultError(f"adds {self.said(other)} to {self.said(one)}{twice}")
-        return one[0], one[1] | other[1]
+    def added(self, values: list[Value], others: list[Value]) -> list[Value]:
+        for one, other in zip(values, others, strict=True):
+            if one and other and (one[0] != other[0] or one[1] & other[1]):
+                twice = ", which counts contributions twice" if one[0] == other[0] else ""
+                raise FaultError(f"adds {self.said(other)} to {self.said(one)}{twice}")
+        return [one and other and (one[0], one[1] | other[1]) for one, other in zip(values, others, strict=True)]
 
     def _slots(self, gpu: int, place: Place, count: int) -> list[tuple[Slot, str]]:
         size, name, end = self._sizes[gpu][place.buffer], _NAMES[place.buffer], place.offset + count
         if place.offset < 0 or end > size:
             raise FaultError(f"uses {name} chunks {place.offset} to {end - 1} of GPU {gpu}, which has {size}")
-        return [
-            (self.layout.slot(gpu, place.buffer, at), f"{name} chunk {at} of GPU {gpu}")
-            for at in range(place.offset, end)
-        ]
+        offsets = range(place.offset, end)
+        return [(self.layout.slot(gpu, place.buffer, at), f"{name} chunk {at} of GPU {gpu}") for at in offsets]
 
     def said(self, value: Value) -> str:
         if value is None:

@@ -20,9 +20,8 @@ from fredfw_collective_msccl.program import WORDS, Layout, Place
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})
-_PAIRS = frozenset({"copy", "put", "get", "pws", "pwsf"})
-"""Operations that take each source to the destination at the same place."""
-_SUMS = frozenset({"re", "res", "rre", "rres"})  # operations that add all sources and put the sum into all destinations
+_PAIRS = frozenset({"copy", "put", "get", "pws", "pwsf"})  # take each source to the destination at the same place
+_SUMS = frozenset({"re", "res", "rre", "rres"})  # add all sources and put the sum into all destinations
 _OPERATIONS = _SIGNALS | _WAITS | _PAIRS | _SUMS | {"nop", "flush", "barrier"}
 _BUFFERS = {"i": "input_chunks", "o": "output_chunks", "s": "scratch_chunks"}
 _NO_LIMIT = 1 << 63  # sizes from here on are meant as none
@@ -157,20 +156,14 @@ def _blocks(reader: _Reader, gpu: Any, number: int, ranks: int) -> tuple[tuple[O
         reader.number(block, "id", most=at)
         channels: dict[str, list[tuple[int, int]]] = {type_: [] for type_ in lines}
         for own in reader.listed(block, "channels", []):
-            type_ = reader.text(own, "channel_type")
-            if type_ in lines:
+            if (type_ := reader.text(own, "channel_type")) in lines:
                 channels[type_] += reader.chosen(own, "channel_ids", lines[type_])
         buffers: dict[str, list[tuple[int, str]]] = {type_: [] for type_ in lines}
         for own in reader.listed(block, "remote_buffer_refs", []):
-            type_ = reader.text(own, "access_channel_type")
-            if type_ in lines:
+            if (type_ := reader.text(own, "access_channel_type")) in lines:
                 buffers[type_] += reader.chosen(own, "remote_buffer_ids", remote)
-        blocks.append(
-            tuple(
-                _operation(_Reader(Where(number, at, step)), content, number, channels, buffers)
-                for step, content in enumerate(reader.listed(block, "ops"))
-            )
-        )
+        wheres = ((_Reader(Where(number, at, step)), one) for step, one in enumerate(reader.listed(block, "ops")))
+        blocks.append(tuple(_operation(where, one, number, channels, buffers) for where, one in wheres))
     return tuple(blocks)
 
 
@@ -191,10 +184,8 @@ def _operation(
     type_ = content.get("channel_type", "none")
     if type_ not in ("memory", "port", "none"):
         reader.refuse(f"unsupported channel type {type_!r}", "channel_type", "memory, port, none")
-    lines: list[Line] = []
-    if name in _SIGNALS | _WAITS:
-        for peer, which in reader.chosen(content, "channel_ids", channels.get(type_, ())):
-            lines.append((gpu, peer, type_, which) if name in _SIGNALS else (peer, gpu, type_, which))
+    ends = reader.chosen(content, "channel_ids", channels.get(type_, ())) if name in _SIGNALS | _WAITS else ()
+    lines = [(gpu, peer, type_, which) if name in _SIGNALS else (peer, gpu, type_, which) for peer, which in ends]
     barrier = -1, 0
     if name == "barrier":
         barrier = reader.number(content, "barrier_id"), reader.number(content, "num_threadblocks")

@@ -20,20 +20,15 @@ COLLECTIVES = {
     "reduce": Pattern.REDUCE,
     "gather": Pattern.GATHER,
     "scatter": Pattern.SCATTER,
-}
-"""Patterns by MSCCL's word for them."""
-CUSTOM = "custom"
-WORDS = [*COLLECTIVES, CUSTOM]
+}  # by MSCCL's word for them
+WORDS = [*COLLECTIVES, "custom"]
 
 Slot = tuple[int, str, int]  # GPU, buffer and offset of a chunk's place
 
 
 @frozen
 class Layout:
-    """The buffers of a collective.
-
-    A chunk has a number, which is that of its schedule. In all-to-all it is origin x loop + its place in the input.
-    """
+    """The buffers of a collective; a chunk has the number of its schedule, in all-to-all origin x loop + its place."""
 
     pattern: Pattern | None  # None for something that nobody has said
     ranks: int
@@ -83,9 +78,8 @@ class Layout:
         if not self.in_place or self.pattern is None:
             return gpu, buffer, offset
         gathers = self.pattern in (Pattern.ALL_GATHER, Pattern.GATHER)
-        if buffer != ("i" if gathers else "o"):
-            return gpu, buffer, offset
-        if self.pattern in (Pattern.GATHER, Pattern.SCATTER) and gpu != self.root:
+        apart = self.pattern in (Pattern.GATHER, Pattern.SCATTER) and gpu != self.root
+        if apart or buffer != ("i" if gathers else "o"):
             return gpu, buffer, offset
         part = self.pattern.owned and self.pattern is not Pattern.ALL_TO_ALL  # of the other buffer, or as large
         return gpu, "o" if gathers else "i", offset + (gpu * self.block if part else 0)

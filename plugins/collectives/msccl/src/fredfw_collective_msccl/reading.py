@@ -35,8 +35,7 @@ def read(data: bytes) -> Program:
     for number in range(count):
         if number not in found:
             raise InputError("is missing", key=f"GPU {number}", accepted=f"{count} GPUs")
-    steps = sum(1 for _ in root.iter("step"))
-    limits.check("transfers", steps)
+    limits.check("transfers", sum(1 for _ in root.iter("step")))
     in_place = _number(root, "inplace", 0, least=0, most=1)
     program = Program(
         name=_text(root, "name", ""),
@@ -172,21 +171,14 @@ def _text(element: Element, key: str, default: str | None = None, *, place: str 
 
 
 def _number(
-    element: Element,
-    key: str,
-    default: int | None = None,
-    *,
-    least: int | None = None,
-    most: int | None = None,
-    place: str = "",
+    element: Element, key: str, default: int | None = None, *, least: int, most: int | None = None, place: str = ""
 ) -> int:
     text = _text(element, key, None if default is None else str(default), place=place)
-    low, high = "" if least is None else f" from {least}", "" if most is None else f" to {most}"
     try:
         number = int(text)
     except ValueError:
-        number = None
-    if number is None or (least is not None and number < least) or (most is not None and number > most):
-        accepted = str(least) if least is not None and least == most else f"a whole number{low}{high}"
-        raise InputError(f"{key} is {text[:40]!r}", key=place or key, accepted=accepted)
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        span = f"a whole number from {least}{'' if most is None else f' to {most}'}"
+        raise InputError(f"{key} is {text[:40]!r}", key=place or key, accepted=str(least) if least == most else span)
     return number

@@ -70,8 +70,7 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield index, before
             heapq.heappush(due, (now + sizes[index], index))
         ready = []
-        if due:
-            now = due[0][0]
+        now = due[0][0] if due else now
         while due and due[0][0] == now:
             _, over = heapq.heappop(due)
             turn = turns[over]

@@ -30,10 +30,7 @@ POLICIES: Mapping[str, str] = {
     "error": "the simulation ends",
     "block": "later flows wait, and flows of one collective take turns",
     "decompose": "the collective that comes later is done by unicasts among its end points",
-}
-"""What may be done about a routing conflict (FRED, ISCA 2025, section on the FRED switch)."""
-
-
+}  # what may be done about a routing conflict (FRED, ISCA 2025, section on the FRED switch)
 SwitchFlows = Mapping[int, tuple[SwitchFlow, ...]]  # what one route asks of each switch node that it passes
 
 
@@ -220,12 +217,10 @@ def _turns(streams: Iterable[SwitchFlows]) -> list[dict[int, list[SwitchFlow]]]:
 
 @define(eq=False)
 class CircuitAdmission(Admission):
-    """Starts in-network streams only where the switches can route them beside those of their class that run.
+    """Starts in-network streams only where the switches can route them beside those of their class that run."""
 
-    Each class has a virtual circuit of its own (FRED, section on overlapping communication), so classes do not conflict
-    with each other. Unicasts are not asked about: alone they always route, and they share the links in time.
-    """
-
+    # Each class has a virtual circuit of its own (FRED, section on overlapping communication), so classes do not
+    # conflict. Unicasts are not asked about: alone they always route, and they share the links in time.
     flow_by_flow: ClassVar[bool] = True
 
     circuits: Circuits

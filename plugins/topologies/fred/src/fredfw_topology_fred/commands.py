@@ -150,11 +150,9 @@ def _routing_report(title: str, checks: Sequence[Check]) -> list[Any]:
             found = one.findings[0]
             examples.append((one.m, one.placement, name(found.parallelism), found.phase, found.conflict))
     columns = ["m", "placement", "strategies", "routable", *PHASES, "no place", "unproven"]
-    smallest = examples or [("", "", "none", "", "")]
-    return [
-        *table(title, columns, rows),
-        *table("\nSmallest counterexamples", ["m", "placement", "strategy", "phase", "conflict"], smallest),
-    ]
+    heads = ["m", "placement", "strategy", "phase", "conflict"]
+    smallest = table("\nSmallest counterexamples", heads, examples or [("", "", "none", "", "")])
+    return [*table(title, columns, rows), *smallest]
 
 
 def _plain(checks: Sequence[Check]) -> list[dict[str, object]]:

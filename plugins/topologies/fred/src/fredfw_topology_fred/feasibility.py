@@ -28,8 +28,7 @@ class Stream(NamedTuple):
 
 def strategies(npus: int, *, whole: bool = False) -> Iterator[DeviceMesh]:
     """Yield every (MP, DP, PP) with a product of at most ``npus`` (``whole``: exactly), the smallest product first."""
-    products = range(npus, npus + 1) if whole else range(1, npus + 1)
-    for workers in products:
+    for workers in range(npus if whole else 1, npus + 1):
         for mp in _divisors(workers):
             for dp in _divisors(workers // mp):
                 yield DeviceMesh({"mp": mp, "pp": workers // mp // dp, "dp": dp})
@@ -40,14 +39,12 @@ def name(strategy: DeviceMesh) -> str:
 
 
 def phases(mesh: DeviceMesh) -> Iterator[tuple[str, tuple[Stream, ...]]]:
-    """Yield the streams that run at the same time, with the name of the phase.
-
-    ``mp``: the all-reduces of all MP groups. ``dp``: those of all DP groups, and so on for every axis but ``pp``.
-    ``pp``: every stage sends to the next, and in another phase to the one before: one member of each MP group to all of
-    the other one (all members hold the same activations; FRED, ISCA 2025). ``mp+dp``: the first stages are still at
-    their MP all-reduces when the others, done with their backward pass, are at their DP all-reduces; one phase for each
-    number of stages.
-    """
+    """Yield the streams that run at the same time, with the name of the phase."""
+    # ``mp``: the all-reduces of all MP groups. ``dp``: those of all DP groups, and so on for every axis but ``pp``.
+    # ``pp``: every stage sends to the next, and in another phase to the one before: one member of each MP group to all
+    # of the other one (all members hold the same activations; FRED, ISCA 2025). ``mp+dp``: the first stages are still
+    # at their MP all-reduces when the others, done with their backward pass, are at their DP all-reduces; one phase for
+    # each number of stages.
     stages = range(mesh.size(PP))
     for axis, size in mesh.axes.items():
         if axis != PP and size > 1:

@@ -158,18 +158,13 @@ class Hardware:
 
 
 def hardware(topology: Fred) -> Hardware:
-    """Return what the switches of ``topology`` are made of.
-
-    The chiplets of a switch are the fewest that keep to the widest port (600 GB/s) and the largest bandwidth (6 TB/s)
-    of a published chiplet, in as many planes, and so with as few ports each, as that number allows. That gives the
-    paper's 35 chiplets for its wafer. Area goes with bandwidth, at the density of FRED_3(12) for a switch with I/O
-    controllers and that of the L2 chiplet for one without; for the third published chiplet, 678 mm2, this would give
-    0.5 % too much. Power of chiplets goes with their area; what else the fabric takes, which is the published total
-    less the chiplets, with the bandwidth of all links.
-
-    Raises:
-        InputError: A switch would have a single port, or no finite bandwidth.
-    """
+    """Return what the switches of ``topology`` are made of."""
+    # The chiplets of a switch are the fewest that keep to the widest port (600 GB/s) and the largest bandwidth (6 TB/s)
+    # of a published chiplet, in as many planes, and so with as few ports each, as that number allows. That gives the
+    # paper's 35 chiplets for its wafer. Area goes with bandwidth, at the density of FRED_3(12) for a switch with I/O
+    # controllers and that of the L2 chiplet for one without; for the third published chiplet, 678 mm2, this would give
+    # 0.5 % too much. Power of chiplets goes with their area; what else the fabric takes, which is the published total
+    # less the chiplets, with the bandwidth of all links.
     rows, paper = tuple(_rows(topology)), tuple(_rows(Fred()))
     chiplets = _sum([row.total_chiplets for row in rows])
     area = _sum([row.total(row.chiplet_area) for row in rows])
@@ -208,8 +203,7 @@ def _rows(topology: Fred) -> Iterator[SwitchRow]:
 
 def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controllers: Ports) -> SwitchRow:
     groups = (down, up, controllers)
-    size = sum(group.count for group in groups)
-    bandwidth = sum(group.total for group in groups)
+    size, bandwidth = sum(group.count for group in groups), sum(group.total for group in groups)
     if size < 2:
         message = f"a switch at level {level} has a single port"
         raise InputError(message, key="arity", accepted="at least 2 ports on every switch")
@@ -217,7 +211,6 @@ def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controll
         message = f"the ports of a switch at level {level} add up to {bandwidth} B/s"
         accepted = "bandwidths with a finite sum, those of the I/O controllers included"
         raise InputError(message, key="bandwidths", accepted=accepted)
-
     widest = max(group.bandwidth for group in groups if group.count)
 
     def slices(planes: int) -> int:
@@ -234,9 +227,7 @@ def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controll
         f"planes x slices, {planes} x {cuts}: the fewest chiplets with at most {PORT_LIMIT / 1e9:g} GB/s a port and "
         f"{CHIPLET_LIMIT / 1e12:g} TB/s in all, as the paper's"
     )
-    chiplet_ports = Figure(chiplet.size, FigureStatus.DERIVED, f"ports of the switch / planes, {size} / {planes}")
-    if chiplet == L1_FOUR:
-        chiplet_ports = Figure(chiplet.size, FigureStatus.PUBLISHED, PAPER)
+    derived = FigureStatus.DERIVED, f"ports of the switch / planes, {size} / {planes}"
     return SwitchRow(
         level=level,
         switches=switches,
@@ -247,7 +238,7 @@ def _row(level: int, switches: int, below: int, down: Ports, up: Ports, controll
         slices=cuts,
         chiplet=chiplet,
         chiplets=Figure(planes * cuts, FigureStatus.DERIVED, how),
-        chiplet_ports=chiplet_ports,
+        chiplet_ports=Figure(chiplet.size, *((FigureStatus.PUBLISHED, PAPER) if chiplet == L1_FOUR else derived)),
         chiplet_area=area,
         chiplet_power=_power(chiplet, area),
     )
@@ -258,9 +249,8 @@ def _area(chiplet: Chiplet, *, has_controllers: bool) -> Figure:
         return Figure(PAPER_AREAS[chiplet], FigureStatus.PUBLISHED, PAPER)
     like = L1_FOUR if has_controllers else L2
     per_area, through = density(like), units.render(chiplet.bandwidth, units.Unit.BYTES_PER_SECOND)
-    how = f"bandwidth / density: {through} / {per_area / 1e9:.3g} GB/s per mm2"
-    source = f"{how}, as the published chiplet of {PAPER_AREAS[like]:g} mm2"
-    return Figure(chiplet.bandwidth / per_area, FigureStatus.DERIVED, source)
+    how = f"bandwidth / density: {through} / {per_area / 1e9:.3g} GB/s per mm2, as the published chiplet of "
+    return Figure(chiplet.bandwidth / per_area, FigureStatus.DERIVED, f"{how}{PAPER_AREAS[like]:g} mm2")
 
 
 def _power(chiplet: Chiplet, area: Figure) -> Figure:

@@ -29,18 +29,11 @@ from fredfw_topology_fred.circuits import POLICIES, Circuits, PortMap
 from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12  # B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)
-PAPER_POWER = 179.35
-"""W of the paper's fabric: 35 chiplets and whatever else it adds to the wafer, mainly wires (FRED, ISCA 2025)."""
+PAPER_POWER = 179.35  # W of the paper's fabric: 35 chiplets and what else it adds, mainly wires (FRED, ISCA 2025)
 _MOST = 32  # switch levels; NumPy has arrays of so many dimensions in all its versions
-
-
-VARIANTS: Mapping[str, tuple[float, bool]] = {
-    "A": (1.5e12, False),
-    "B": (1.5e12, True),
-    "C": (12e12, False),
-    "D": (12e12, True),
-}
-"""B/s from an L1 switch to L2 and back, and whether switches carry out collectives (FRED, ISCA 2025, evaluation)."""
+# B/s from an L1 switch to L2 and back, and whether switches carry out collectives (FRED, ISCA 2025, evaluation).
+VARIANTS: Mapping[str, tuple[float, bool]]
+VARIANTS = {"A": (1.5e12, False), "B": (1.5e12, True), "C": (12e12, False), "D": (12e12, True)}
 
 
 @frozen

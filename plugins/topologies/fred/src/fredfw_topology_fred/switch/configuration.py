@@ -132,19 +132,13 @@ class SwitchConfiguration:
         if self.ports == 2:
             crosspoints = (next((flow.inputs for flow in self.flows if port in flow.outputs), _NONE) for port in (0, 1))
             return [_sum(inputs, taken) for taken in crosspoints]
-        lines: list[list[Value | None]] = [[None] * len(self.reducers) for _ in range(self.m)]
-        for microswitch, sends in enumerate(self.reducers):
-            for middle, taken in sends.items():
-                lines[middle][microswitch] = _sum(inputs, taken)
+        lines = [[_sum(inputs, sends.get(middle, _NONE)) for sends in self.reducers] for middle in range(self.m)]
         arrived = [
             [None] * len(line) if middle is None else middle.evaluate(line)
             for middle, line in zip(self.middles, lines, strict=True)
         ]
-        outputs: list[Value | None] = [None] * self.ports
-        for microswitch, feeds in enumerate(self.distributors):
-            for port, middle in feeds.items():
-                outputs[port] = arrived[middle][microswitch]
-        return outputs
+        feeds = {port: middle for fed in self.distributors for port, middle in fed.items()}
+        return [arrived[feeds[port]][port // 2] if port in feeds else None for port in range(self.ports)]
 
 
 _NONE: frozenset[int] = frozenset()

@@ -105,13 +105,11 @@ class FredSwitch:
 
 @define
 class Search:
-    """Routes flows, and to do so colours graphs by DSATUR with backtracking.
+    """Routes flows, and to do so colours graphs by DSATUR with backtracking."""
 
-    That takes the vertex with the fewest colours left first (Brelaz, 1979). Within ``limit`` steps the search is exact:
-    where it finds nothing there is nothing. What comes after has only the greedy order left, for it may not go back,
-    and ``exhausted`` is set when that fails.
-    """
-
+    # That takes the vertex with the fewest colours left first (Brelaz, 1979). Within ``limit`` steps the search is
+    # exact: where it finds nothing there is nothing. What comes after has only the greedy order left, for it may not go
+    # back, and ``exhausted`` is set when that fails.
     colours: int  # how many there are; they are interchangeable
     limit: int = STEPS  # steps for all graphs together
     steps: int = field(default=0, init=False)  # colours tried so far
