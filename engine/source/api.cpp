@@ -39,18 +39,24 @@ struct Refused {
 };
 
 // What is wrong is put together only where something is.
-#define require(holds, what) \
-    do {                     \
-        if (!(holds)) throw Refused{what}; \
+#define require(holds, ...) \
+    do {                    \
+        if (!(holds)) throw Refused{joined(__VA_ARGS__)}; \
     } while (false)
 
-std::string at(const char *what, int64_t row) { return std::string(what) + "[" + std::to_string(row) + "]"; }
-
-std::string number(double value) {
+std::string shown(const std::string &value) { return value; }
+std::string shown(double value) {
     char text[32];
     std::snprintf(text, sizeof text, "%g", value);
     return text;
 }
+template <class Whole, class = std::enable_if_t<std::is_integral_v<Whole>>> std::string shown(Whole value) {
+    return std::to_string(value);
+}
+
+template <class... Parts> std::string joined(const Parts &...parts) { return (std::string() + ... + shown(parts)); }
+
+std::string at(const char *what, int64_t row) { return joined(what, "[", row, "]"); }
 
 // Do something; what it throws becomes a number, and nothing becomes 0.
 template <class Function> auto guard(Function function, bool *is_broken = nullptr) noexcept {
@@ -97,7 +103,6 @@ template <class Any, class Function> auto with(Any *network, Function function) 
     return result;
 }
 
-// Check a part, and say where it is.
 template <class Function> void within(const char *what, int64_t row, Function function, const char *join = ".") {
     try {
         function();
@@ -118,14 +123,12 @@ double memory() {
 void check_room(const char *what, double count, double each) {
     if (count * each < 1e8) return;
     const double room = memory();
-    require(count * each <= room, std::string(what) + ": " + std::to_string((int64_t)count) + " need at least " +
-                                      std::to_string((int64_t)(count * each)) + " bytes, and the machine has " +
-                                      std::to_string((int64_t)room));
+    require(count * each <= room, what, ": ", (int64_t)count, " need at least ", (int64_t)(count * each),
+            " bytes, and the machine has ", (int64_t)room);
 }
 
 void check_number(const std::string &what, int64_t value, int64_t least, int64_t most) {
-    require(value >= least && value <= most, what + " is " + std::to_string(value) + ", accepted are " +
-                                                 std::to_string(least) + " to " + std::to_string(most));
+    require(value >= least && value <= most, what, " is ", value, ", accepted are ", least, " to ", most);
 }
 
 void check_count(const char *what, int64_t value, int64_t least = 0, int64_t most = MOST) {
@@ -133,7 +136,7 @@ void check_count(const char *what, int64_t value, int64_t least = 0, int64_t mos
 }
 
 void check_array(const char *what, const void *values, int64_t count) {
-    require(values || count <= 0, std::string(what) + ": no array");
+    require(values || count <= 0, what, ": no array");
 }
 
 void check_numbers(const char *what, const int64_t *values, int64_t count, int64_t limit) {
@@ -144,18 +147,17 @@ void check_numbers(const char *what, const int64_t *values, int64_t count, int64
         if (values[one] < 0 || values[one] >= limit) check_number(at(what, one), values[one], 0, limit - 1);
 }
 
-// Offsets of rows in so many values.
 void check_offsets(const char *what, const int64_t *offset, int64_t rows, int64_t values) {
     check_array(what, offset, rows + 1);
-    require(offset[0] == 0, at(what, 0) + " is " + std::to_string(offset[0]) + ": offsets begin at 0");
+    require(offset[0] == 0, at(what, 0), " is ", offset[0], ": offsets begin at 0");
     for (int64_t row = 0; row < rows; row++)
-        require(offset[row + 1] >= offset[row], at(what, row + 1) + ": offsets do not fall");
-    require(offset[rows] == values, at(what, rows) + " is " + std::to_string(offset[rows]) + ", accepted is " +
-                                        std::to_string(values) + ", where the values end");
+        require(offset[row + 1] >= offset[row], at(what, row + 1), ": offsets do not fall");
+    require(offset[rows] == values,
+            at(what, rows), " is ", offset[rows], ", accepted is ", values, ", where the values end");
 }
 
 void check_amount(const std::string &what, double value) {
-    require(value >= 0 && value <= MOST_AMOUNT, what + " is " + number(value) + ", accepted are 0 to " + number(MOST_AMOUNT));
+    require(value >= 0 && value <= MOST_AMOUNT, what, " is ", value, ", accepted are 0 to ", MOST_AMOUNT);
 }
 
 void check_amounts(const char *what, const double *values, int64_t count) {
@@ -167,18 +169,17 @@ void check_amounts(const char *what, const double *values, int64_t count) {
 void check_factors(const char *what, const double *values, int64_t count) {
     for (int64_t one = 0; one < count; one++)
         require(values[one] >= 1 / MOST_AMOUNT && values[one] <= MOST_AMOUNT,
-                at(what, one) + " is " + number(values[one]) + ", accepted is more than 0, and at most " + number(MOST_AMOUNT));
+                at(what, one), " is ", values[one], ", accepted is more than 0, and at most ", MOST_AMOUNT);
 }
 
 // Rates that may be infinite, for none.
 void check_rates(const char *what, const double *values, int64_t count) {
     for (int64_t one = 0; one < count; one++)
-        require(values[one] >= 0, at(what, one) + " is " + number(values[one]) + ", which is no rate");
+        require(values[one] >= 0, at(what, one), " is ", values[one], ", which is no rate");
 }
 
 void check_time(const char *what, double value, double least) {
-    require(value >= least && value < INF, std::string(what) + " is " + number(value) + ", accepted are finite seconds of " +
-                                               number(least) + " or more");
+    require(value >= least && value < INF, what, " is ", value, ", accepted are finite seconds of ", least, " or more");
 }
 
 void check_routes(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
@@ -193,7 +194,7 @@ void check_routes(const fredfw_routes &routes, int64_t links, int64_t flow = -1)
         check_count("flow", flow, 0, routes.count - 1);
         check_number(at("offset", routes.count), routes.offset[routes.count], routes.pairs, routes.pairs);
         const int64_t first = routes.offset[flow], last = routes.offset[flow + 1];
-        require(first >= 0 && last >= first && last <= routes.pairs, at("offset", flow) + ": offsets do not fall");
+        require(first >= 0 && last >= first && last <= routes.pairs, at("offset", flow), ": offsets do not fall");
         check_array("link", routes.link, last - first);
         for (int64_t pair = first; pair < last; pair++)
             if (routes.link[pair] < 0 || routes.link[pair] >= links)
@@ -214,17 +215,16 @@ void check_ends(const char *offsets, const int64_t *offset, const char *what, co
     check_count(what, count);
     check_offsets(offsets, offset, streams, count);
     for (int64_t one = 0; one < streams; one++)
-        require(offset[one + 1] > offset[one], at(offsets, one) + ": a stream without a rank");
+        require(offset[one + 1] > offset[one], at(offsets, one), ": a stream without a rank");
     check_numbers(what, value, count, ranks);
 }
 
 void check_phase(const fredfw_phase &phase, int64_t index, const std::vector<Phase> &all, int64_t ranks) {
     check_count("repeat", phase.repeat, 1);
     check_count("channel", phase.channel, -1), check_count("turn", phase.turn, -1, index);
-    require(phase.channel < 0 ? phase.turn < 0
-                              : phase.turn >= 0 && all[phase.turn].channel == phase.channel &&
-                                    all[phase.turn].turn == phase.turn,
-            "turn is " + std::to_string(phase.turn) + ", which is no first phase of its channel");
+    const Phase *const first = phase.channel < 0 || phase.turn < 0 ? nullptr : &all[phase.turn];
+    require(first ? first->channel == phase.channel && first->turn == phase.turn : phase.channel < 0 && phase.turn < 0,
+            "turn is ", phase.turn, ", which is no first phase of its channel");
     check_numbers("after", phase.after, phase.after_count, index);
     check_numbers("behind", phase.behind, phase.behind_count, index);
     check_numbers("room", phase.room, phase.room_count, index);
@@ -241,13 +241,12 @@ void check_phase(const fredfw_phase &phase, int64_t index, const std::vector<Pha
     check_amount("turn_bytes", phase.turn_bytes);
     if (phase.volumes) {
         require(phase.volume_count == flows || phase.volume_count == 1,
-                "volume_count is " + std::to_string(phase.volume_count) + ", accepted are 1 and " + std::to_string(flows));
+                "volume_count is ", phase.volume_count, ", accepted are 1 and ", flows);
         check_amounts("volumes", phase.volumes, phase.volume_count);
         return;
     }
     check_count("rows", phase.rows, flows ? 1 : 0), check_count("chunk_count", phase.chunk_count);
-    require(phase.row_flow || phase.rows == flows,
-            "rows is " + std::to_string(phase.rows) + ", and there are " + std::to_string(flows) + " flows");
+    require(phase.row_flow || phase.rows == flows, "rows is ", phase.rows, ", and there are ", flows, " flows");
     if (phase.row_flow) check_numbers("row_flow", phase.row_flow, phase.rows, flows);
     check_amounts("chunk_bytes", phase.chunk_bytes, phase.chunk_count);
     for (const auto &[name, column] :
@@ -263,7 +262,6 @@ void check_phase(const fredfw_phase &phase, int64_t index, const std::vector<Pha
     }
 }
 
-// Finish a schedule, if it is possible.
 void finish(Schedule &schedule) {
     check_count("ranks", schedule.ranks, 1);
     for (size_t index = 0; index < schedule.phases.size(); index++)
@@ -289,20 +287,20 @@ void check_lowered(const Lowered &lowered) {
 
 Run &running(fredfw_network *network, int64_t name, bool from_outside = false) {
     Run *run = network->network.find_run(name);
-    require(run != nullptr, "run " + std::to_string(name) + " is over, or never was");
-    require(!from_outside || !run->is_of_task(), "run " + std::to_string(name) + " is that of a task");
+    require(run != nullptr, "run ", name, " is over, or never was");
+    require(!from_outside || !run->is_of_task(), "run ", name, " is that of a task");
     return *run;
 }
 
 Carry &asked(Run &run, int64_t number) {
-    require(run.knows_carry(number) && run.carry(number).asked != Carry::Asked::NOT &&
-                run.carry(number).asked != Carry::Asked::LET_IN,
-            "carry " + std::to_string(number) + " is none that was asked about");
+    const Carry::Asked asked = run.knows_carry(number) ? run.carry(number).asked : Carry::Asked::NOT;
+    require(asked == Carry::Asked::WAITS || asked == Carry::Asked::TOLD,
+            "carry ", number, " is none that was asked about");
     return run.carry(number);
 }
 
 const Batch &known_batch(const fredfw_network *network, int64_t number) {
-    require(network->network.knows_batch(number), "batch " + std::to_string(number) + " is over, or never was");
+    require(network->network.knows_batch(number), "batch ", number, " is over, or never was");
     return network->network.batch(number);
 }
 
@@ -541,7 +539,7 @@ int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
             return network->network.admit(std::move(cargo), given->ticket, -1, 0, given->token, given->hears_drain != 0);
         Run &run = running(network, given->run);
         Carry &carry = asked(run, given->carry);
-        require(carry.asked == Carry::Asked::WAITS, "carry " + std::to_string(given->carry) + ": others were let in for it");
+        require(carry.asked == Carry::Asked::WAITS, "carry ", given->carry, ": others were let in for it");
         check_count("activities", given->activities, (int64_t)carry.items.size(), (int64_t)carry.items.size());
         if (run.is_by_rank()) check_count("repeat", given->repeat, 1, 1);
         carry.asked = Carry::Asked::LET_IN;
@@ -560,8 +558,7 @@ int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t number, int64_
         told.resize(carry.items.size(), 0);
         for (size_t one = 0; one < given.size(); one++) {
             uint8_t &known = told[given[one]];
-            require(known < 2,
-                    at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
+            require(known < 2, at("activities", (int64_t)one), " is ", given[one], ", which has ended");
             if (has_ended || !known) fresh.push_back(given[one]);
             known = has_ended ? 2 : 1;
         }
@@ -687,8 +684,8 @@ int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, cons
         std::vector<uint8_t> asked = mine.laps ? mine.laps->asked : std::vector<uint8_t>();
         asked.resize(mine.cargo.activities, 0);
         for (size_t one = 0; one < given.size(); one++) {
-            require(asked[given[one]], at("activities", (int64_t)one) + " is " + std::to_string(given[one]) +
-                                           ", of which nobody has asked where it goes");
+            require(asked[given[one]],
+                    at("activities", (int64_t)one), " is ", given[one], ", of which nobody has asked where it goes");
             asked[given[one]] = 0;
         }
         if (!given.empty()) network->network.go_on(batch, given, routes);
@@ -722,7 +719,8 @@ void add_tables(Tasks &made, const fredfw_graph &graph) {
         const int64_t first = graph.participant_offset[one], last = graph.participant_offset[one + 1];
         members.participants.assign(graph.participant + first, graph.participant + last);
         for (int64_t slot = first + 1; slot < last; slot++)
-            require(graph.participant[slot - 1] < graph.participant[slot], at("participant", slot) + ": ranks do not rise");
+            require(graph.participant[slot - 1] < graph.participant[slot],
+                    at("participant", slot), ": ranks do not rise");
         members.groups = graph.groups[one], members.size = graph.group_size[one];
         check_number(at("group_size", one), members.size, 1, MOST);
         check_number(at("groups", one), members.groups, 0, (graph.slots - place) / members.size);
@@ -745,11 +743,11 @@ void add_shares(Tasks &made, const fredfw_graph &graph, int64_t links) {
     check_array("share_lowered", graph.share_lowered, graph.shares);
     for (int64_t one = 0; one < graph.shares; one++) {
         Share share;
-        require(graph.share_lowered[one] != nullptr, at("share_lowered", one) + ": there is none");
+        require(graph.share_lowered[one] != nullptr, at("share_lowered", one), ": there is none");
         share.lowered = graph.share_lowered[one]->lowered;
-        require(share.lowered->links <= links, at("share_lowered", one) + " is for a fabric with more links");
+        require(share.lowered->links <= links, at("share_lowered", one), " is for a fabric with more links");
         const int64_t first = graph.share_group_offset[one], last = graph.share_group_offset[one + 1];
-        require(last - first == share.lowered->groups, at("share_group_offset", one + 1) + ": not one for each group");
+        require(last - first == share.lowered->groups, at("share_group_offset", one + 1), ": not one for each group");
         share.served.assign(graph.share_group + first, graph.share_group + last);
         made.shares.push_back(std::move(share));
     }
@@ -760,24 +758,23 @@ void check_shares(const Tasks &made, const fredfw_graph &graph, int64_t task) {
     const Kind kind = (Kind)graph.kind[task];
     const bool is_send = kind == Kind::SEND, has_shares = is_send || kind == Kind::COLLECTIVE || kind == Kind::TRANSFER;
     const int64_t first = graph.share_offset[task], last = graph.share_offset[task + 1];
-    require(has_shares || first == last, at("share_offset", task + 1) + ": a task that has no shares");
+    require(has_shares || first == last, at("share_offset", task + 1), ": a task that has no shares");
     const Members &members = made.members[graph.members[task]];
     const int64_t groups = is_send ? 1 : members.groups, ranks = is_send ? 2 : members.size;
     std::vector<uint8_t> seen(has_shares ? groups : 0, 0);
     for (int64_t one = first; one < last; one++) {
         const Share &share = made.shares[graph.share[one]];
-        require(share.lowered->schedule->ranks == ranks, at("share", one) + " is for another number of ranks");
+        require(share.lowered->schedule->ranks == ranks, at("share", one), " is for another number of ranks");
         for (size_t place = 0; place < share.served.size(); place++) {
             const int32_t group = share.served[place];
             const std::string what = at("share_group", graph.share_group_offset[graph.share[one]] + (int64_t)place);
             check_number(what, group, 0, groups - 1);
-            require(!seen[group], what + " is " + std::to_string(group) + ", which has another share");
+            require(!seen[group], what, " is ", group, ", which has another share");
             seen[group] = 1;
         }
     }
     for (size_t group = 0; group < seen.size(); group++)
-        require(seen[group],
-                at("share_offset", task) + ": nothing for group " + std::to_string(group) + " of the task");
+        require(seen[group], at("share_offset", task), ": nothing for group ", group, " of the task");
 }
 
 void check_tasks(const Tasks &made, const fredfw_graph &graph) {
@@ -808,15 +805,15 @@ void check_tasks(const Tasks &made, const fredfw_graph &graph) {
             check_number(at("partner", one), partner, 0, graph.tasks - 1);
             const int64_t other = (int64_t)(kind == Kind::SEND ? Kind::RECEIVE : Kind::SEND);
             require(graph.kind[partner] == other && graph.partner[partner] == one,
-                    at("partner", one) + " is " + std::to_string(partner) + ", which is not the other end of it");
+                    at("partner", one), " is ", partner, ", which is not the other end of it");
         }
         const bool by_itself = is_message || kind == Kind::WAIT;
         const bool enters = graph.way >= FREDFW_BY_RANK && (kind == Kind::COLLECTIVE || kind == Kind::TRANSFER);
         require(by_itself ? graph.whole[one] : !(enters && graph.whole[one]),
-                at("whole", one) + " is " + std::to_string(graph.whole[one]) + ", which a task of this kind is not");
+                at("whole", one), " is ", graph.whole[one], ", which a task of this kind is not");
         require(!graph.factors || kind != Kind::COMPUTE ||
                     graph.factor_offset[one + 1] - graph.factor_offset[one] == made.members[graph.members[one]].count(),
-                at("factor_offset", one + 1) + ": not a factor for each participant");
+                at("factor_offset", one + 1), ": not a factor for each participant");
         check_shares(made, graph, one);
     }
 }
@@ -839,13 +836,12 @@ void check_edges(const Tasks &made, const fredfw_graph &graph) {
             const int64_t mine = made.members[graph.members[task]].count(), theirs = made.members[graph.members[after]].count();
             const int64_t slots = map < 0 ? theirs : graph.map_offset[map + 1] - graph.map_offset[map];
             require(slots == mine && (map < 0 || most[map] < theirs),
-                    at("edge_map", edge) + " is " + std::to_string(map) + ", which is for other participants");
+                    at("edge_map", edge), " is ", map, ", which is for other participants");
             const int64_t count = map < 0 ? mine : common[map];
             check_number(at("edge_count", edge), graph.edge_count[edge], count, count);
         }
 }
 
-// A task graph that has not started.
 std::unique_ptr<Tasks> checked(fredfw_network *network, const fredfw_graph &graph) {
     check_count("ranks", graph.ranks), check_room("ranks", (double)graph.ranks, 700);  // an empty queue has a block
     check_count("way", graph.way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
@@ -878,12 +874,12 @@ int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
 int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups) {
     return with(network, [&] {
         Tasks &tasks = tasks_of(network);
-        require(tasks.knows_stream(stream), "stream " + std::to_string(stream) + " is over, or never was");
+        require(tasks.knows_stream(stream), "stream ", stream, " is over, or never was");
         const std::vector<int32_t> given = narrow("groups", groups, count, MOST);
         std::set<int32_t> seen;
         for (size_t one = 0; one < given.size(); one++)
             require(tasks.awaits(stream, given[one]) && seen.insert(given[one]).second,
-                    at("groups", (int64_t)one) + " is " + std::to_string(given[one]) + ", which is none that waits");
+                    at("groups", (int64_t)one), " is ", given[one], ", which is none that waits");
         if (!given.empty()) tasks.streamed(stream, given);
     });
 }
@@ -932,14 +928,12 @@ namespace {
 const uint64_t PROGRAM = 0x7270776664657266;  // fredfwpr, the least byte first
 const int64_t PROGRAM_VERSION = 1;
 
-// How a program in a file begins.
 struct Head {
     uint64_t mark;
     int64_t version, bytes;  // of all that is there
     uint64_t sum;            // of what comes after it
 };
 
-// What was read, and what was made of it.
 struct OwnProgram : StoredProgram {
     std::deque<fredfw_lowered> made;
     std::vector<const fredfw_lowered *> shares;
@@ -948,9 +942,9 @@ struct OwnProgram : StoredProgram {
 // A network that starts nothing, of a program that was not checked yet.
 std::unique_ptr<fredfw_network> network_of(const fredfw_program &program) {
     auto network = std::unique_ptr<fredfw_network>(fredfw_network_new(&program.setting));
-    require(network != nullptr, "setting: " + told);
+    require(network != nullptr, "setting: ", told);
     for (int64_t label = 0; program.weight && label < program.labels; label++)
-        require(fredfw_weigh(network.get(), label, program.weight[label]) == 0, at("weight", label) + ": " + told);
+        require(fredfw_weigh(network.get(), label, program.weight[label]) == 0, at("weight", label), ": ", told);
     return network;
 }
 
@@ -967,7 +961,7 @@ void check_program(const fredfw_program &program) {
     for (int64_t task = 0; task < program.graph.tasks; task++) {
         const Kind kind = (Kind)program.graph.kind[task];
         require(kind != Kind::LOAD && kind != Kind::STORE,
-                at("kind", task) + " is a load or a store, which a program in a file has nobody to serve");
+                at("kind", task), " is a load or a store, which a program in a file has nobody to serve");
         check_array(at("task", task).c_str(), program.task[task], 1);
         check_number(at("label", task), program.graph.label[task], 0, program.labels - 1);
     }
@@ -1004,18 +998,17 @@ const fredfw_program *fredfw_program_read(int64_t count, const uint8_t *bytes) {
         Head head;
         check_count("count", count, 0, INT64_MAX), check_array("bytes", bytes, count);
         const size_t common = std::min((size_t)count, sizeof head.mark);
-        require(common && !std::memcmp(&PROGRAM, bytes, common), "program: it is not one that fredfw export-program has written");
+        require(common && !std::memcmp(&PROGRAM, bytes, common),
+                "program: it is not one that fredfw export-program has written");
         const auto require_whole = [&](size_t needed) {
-            require((size_t)count >= needed, "program: it is cut off, after " + std::to_string(count) + " of at least " +
-                                                 std::to_string(needed) + " bytes");
+            require((size_t)count >= needed, "program: it is cut off, after ", count, " of at least ", needed, " bytes");
         };
         require_whole(sizeof head);
         std::memcpy(&head, bytes, sizeof head);
-        require(head.version == PROGRAM_VERSION,
-                "program: it is of version " + std::to_string(head.version) + ", and this engine reads version " +
-                    std::to_string(PROGRAM_VERSION) + ": export it again");
+        require(head.version == PROGRAM_VERSION, "program: it is of version ", head.version,
+                ", and this engine reads version ", PROGRAM_VERSION, ": export it again");
         require(head.bytes >= (int64_t)sizeof head && count <= head.bytes,
-                "program: more follows after the " + std::to_string(head.bytes) + " bytes that it has");
+                "program: more follows after the ", head.bytes, " bytes that it has");
         require_whole((size_t)head.bytes);
         const uint8_t *const rest = bytes + sizeof head;
         const size_t left = (size_t)count - sizeof head;
@@ -1102,7 +1095,7 @@ int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rate
         require(net.foreign, "rates: the engine knows them itself");
         check_count("count", count, net.flows.active, net.flows.active);
         check_amounts("rates", rates, count);
-        require(until >= net.now, "until is " + number(until) + ", which is past");
+        require(until >= net.now, "until is ", until, ", which is past");
         net.flows.assign(net.now, rates);
         net.held_until = until;
     });
@@ -1122,14 +1115,14 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
         if (way >= FREDFW_BY_RANK) check_room("ranks", groups * (double)schedule.ranks, 60);
         else check_room("groups", groups, 16 + 13 * (schedule.channels.empty() ? 0.0 : phases));
         Network &net = network->network;
-        return net.add(made_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way, times));
+        return net.add(made_run({net, lowered->lowered, {}, (int32_t)label, (int32_t)priority}, way, times));
     });
 }
 
 int64_t fredfw_run_start(fredfw_network *network, int64_t run) {
     return with(network, [&] {
         Run &mine = running(network, run, true);
-        require(!mine.has_started, "run " + std::to_string(run) + " has started already");
+        require(!mine.has_started, "run ", run, " has started already");
         mine.has_started = true;
         mine.start();
     });

@@ -159,7 +159,6 @@ class Archive {
         part(*one);
     }
 
-    // Shared objects stay shared.
     template <class T> void part(std::shared_ptr<T> &one) {
         using Plain = std::remove_const_t<T>;
         int64_t number = -1;

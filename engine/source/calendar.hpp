@@ -11,6 +11,10 @@
 
 namespace fredfw {
 
+template <class Values, class Holds> void drop_if(Values &values, Holds holds) {
+    values.erase(std::remove_if(values.begin(), values.end(), holds), values.end());
+}
+
 // At one moment come first the ends of all things, then channels choose and ranks enter, then flows start together.
 enum Priority : int32_t { ENDS = 0, CHANNELS = 1, ENTRIES = 1, STARTS = 2 };
 
@@ -77,11 +81,7 @@ class Calendar {
     void withdraw(int64_t number) {
         withdrawn_.insert(number);
         if (withdrawn_.size() <= std::max<size_t>(64, events_.size() / 2)) return;
-        events_.erase(std::remove_if(events_.begin(), events_.end(),
-                                     [this](const Event &one) {
-                                         return one.what == What::TIMER && withdrawn_.count(one.sequence) > 0;
-                                     }),
-                      events_.end());
+        drop_if(events_, [this](const Event &one) { return one.what == What::TIMER && withdrawn_.count(one.sequence) > 0; });
         std::make_heap(events_.begin(), events_.end(), later);
         withdrawn_.clear();
     }

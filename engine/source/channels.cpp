@@ -122,7 +122,6 @@ std::vector<std::pair<int32_t, Channel::Nodes>> Channel::choose() {
     return begins;
 }
 
-// Give the channel to an entry at nodes; add the phases of it that begin.
 void Channel::begin(int32_t number, const Nodes &nodes, std::vector<std::pair<int32_t, Nodes>> &begins) {
     Entry &entry = entries_[number];
     for (int32_t node : nodes) {

@@ -5,10 +5,8 @@
 namespace fredfw {
 namespace {
 
-// Fair shares that differ by less, relative, are the same.
-const double SAME = 1e-12;
-// Below this share of a link's capacity, what is left of it is rounding.
-const double NOTHING = 1e-12;
+const double SAME = 1e-12;  // fair shares that differ by less, relative, are the same
+const double NOTHING = 1e-12;  // below this share of a link's capacity, what is left of it is rounding
 // A link that carries this share of its capacity is saturated, and a flow this close to the fastest is one of them.
 const double NEARLY = 1 - 1e-10;
 // A lower bound is this share of what it would be without rounding, and a link carries too much above its inverse.
@@ -16,8 +14,7 @@ const double CAUTION = 1 - 1e-9, CAREFUL = 1 - 1e-11;
 // A flow is drained when what remains is below this share of its own volume, or when it ends later by a few roundings of
 // the clock, which may be more for a flow that takes no time beside it.
 const double DRAINED = 1e-11, TICKS = 1e-15;
-// Links whose levels are higher by this factor are not sorted yet.
-const double AHEAD = 1.25;
+const double AHEAD = 1.25;  // links whose levels are higher by this factor are not sorted yet
 
 }  // namespace
 
@@ -242,8 +239,7 @@ void Flows::forget_rates() { everything_ = true, first_done_ = UNKNOWN; }
 
 void Flows::set_capacity(const double *bandwidth) {
     capacity.assign(bandwidth, bandwidth + links_);
-    everything_ = true;
-    first_done_ = UNKNOWN;
+    forget_rates();
 }
 
 // --- the heap: the flow that is drained first is at the top, of two at once the one that came first
@@ -287,7 +283,6 @@ void Flows::leave_heap(int32_t slot) {
 
 // --- the flows of each link, in the order in which they came
 
-// Put a flow into the chains of its links, and into the heap.
 void Flows::chain(int32_t slot) {
     if (owner.size() < link.size()) {  // which are needed only where few flows come or go
         const size_t room = std::max(link.size(), 2 * owner.size());
@@ -325,7 +320,6 @@ void Flows::link_new() {
     linked_ = slots();
 }
 
-// Find the bottleneck of each flow from the rates, with the chains and the heap.
 void Flows::relate() {
     for (auto *one : {&head_, &tail_, &local_}) one->assign(links_, -1);
     load_.assign(links_, 0.0), resting_.assign(links_, 0), is_loose_.assign(links_, 0);
@@ -617,7 +611,6 @@ struct Flows::Piece {
         return std::max((t.capacity[one.link] * CAUTION - one.used) / one.weight, level);
     }
 
-    // Have the rate of a flow found.
     void open_flow(int32_t slot) {
         const int32_t mine = join(slot);
         if (!t.length[slot]) {
@@ -636,7 +629,6 @@ struct Flows::Piece {
         }
     }
 
-    // Await the levels of links on which flows have opened.
     void await_lower() {
         for (int32_t where : lower) {
             Crossed &one = crossed[where];
@@ -651,7 +643,6 @@ struct Flows::Piece {
         lower.clear();
     }
 
-    // Open the flows that rest at the level of a link that carries less than before.
     void loosen(int32_t link) {
         if (!t.resting_[link]) return;
         const int32_t where = crossing(link);
@@ -663,7 +654,6 @@ struct Flows::Piece {
         }
     }
 
-    // Let a flow of the piece have the rate that was found.
     void stop(int32_t mine, double rate, int32_t neck, bool was_open) {
         const int32_t slot = members[mine].slot;
         const double old = t.rate[slot];
@@ -753,7 +743,6 @@ struct Flows::Piece {
         }
     }
 
-    // Stop the flows of a link at its level.
     void saturate(int32_t link, double at) {
         saturated++;
         for (int32_t pair = t.head_[link]; pair >= 0; pair = t.next[pair]) {

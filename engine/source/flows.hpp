@@ -82,7 +82,6 @@ class Flows {
     std::vector<int32_t> find_drained(double now);
     void set_capacity(const double *bandwidth);
     double left(int64_t slot, double now) const;
-    // Do something with the slot of each flow that drains, in order.
     template <class Function> void each_live(Function function) const {
         for (int64_t slot = live_from_; slot < slots(); slot++)
             if (draining[slot]) function((int32_t)slot);

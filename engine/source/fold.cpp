@@ -7,16 +7,12 @@ namespace {
 
 // So many steps are not folded: where no jump is found, each has to be looked at, in one event.
 const int64_t MOST_STEPS = 1 << 22;
-// A jump over steps may be off by so much, relative: less than the rounding of the steps.
-const double EXACT = 1e-13;
+const double EXACT = 1e-13;  // a jump over steps may be off by so much, relative: less than the rounding of the steps
 
 bool waits_for(const Parties &before, int32_t earlier, const Parties &now, int32_t later) {
-    for (int32_t one : now.starters[later]) {
-        for (int32_t rank : before.sources[earlier])
-            if (rank == one) return true;
-        for (int32_t rank : before.destinations[earlier])
-            if (rank == one) return true;
-    }
+    for (int32_t one : now.starters[later])
+        for (const Table::Row &ranks : {before.sources[earlier], before.destinations[earlier]})
+            if (std::find(ranks.begin(), ranks.end(), one) != ranks.end()) return true;
     return false;
 }
 

@@ -13,8 +13,7 @@
 namespace fredfw {
 namespace {
 
-// Of what a flow has to send in a lap, what is less than this is rounding.
-const double ROUNDING = 1e-11;
+const double ROUNDING = 1e-11;  // of what a flow has to send in a lap, what is less than this is rounding
 // Flows were alone on their links if they have sent what they would have sent alone, to this share of it.
 const double ALONE = 1e-9;
 

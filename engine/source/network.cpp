@@ -263,7 +263,6 @@ void Network::begin(int64_t number) {
     drained(number, free);
 }
 
-// Put a flow of a batch on the links, or among those that have nothing to wait for.
 void Network::lay(int64_t number, int64_t flow, double volume, std::vector<int32_t> &free) {
     Batch &batch = batches_[number];
     const Routes &routes = batch.routes();
@@ -296,7 +295,6 @@ void Network::take_drained() {
     for (auto &one : groups) drained(one.first, one.second);
 }
 
-// Note when flows of a batch, which are drained now, will be delivered.
 void Network::drained(int64_t number, const std::vector<int32_t> &which) {
     Batch &batch = batches_[number];
     std::vector<int32_t> over;
@@ -316,10 +314,7 @@ void Network::deliver(int64_t number, std::vector<int32_t> &activities) {
     if (activities.empty()) return;
     if (batch.hears_drain) {
         std::vector<int32_t> heard = activities;
-        if (batch.laps)
-            heard.erase(std::remove_if(heard.begin(), heard.end(),
-                                       [&](int32_t one) { return batch.laps->later[one] > 0; }),
-                        heard.end());
+        if (batch.laps) drop_if(heard, [&](int32_t one) { return batch.laps->later[one] > 0; });
         calendar.push(now, ENDS, What::BATCH_DRAINED, number, batch.serial, keep_list(std::move(heard)));
     }
     const auto sooner = [&](int32_t one, int32_t other) { return batch.end[one] < batch.end[other]; };
@@ -352,15 +347,11 @@ void Network::complete(int64_t number, const std::vector<int32_t> &given) {
 }
 
 void Network::unsay(std::initializer_list<int64_t> kinds, int64_t whose) {
-    notices.erase(std::remove_if(notices.begin(), notices.end(),
-                                 [&](const Notice &one) {
-                                     return one.whose == whose &&
-                                            std::find(kinds.begin(), kinds.end(), one.what) != kinds.end();
-                                 }),
-                  notices.end());
+    drop_if(notices, [&](const Notice &one) {
+        return one.whose == whose && std::find(kinds.begin(), kinds.end(), one.what) != kinds.end();
+    });
 }
 
-// Account what a batch has sent, and forget it.
 void Network::close(int64_t number) {
     Batch &batch = batches_[number];
     const Routes &routes = batch.routes();
@@ -604,8 +595,7 @@ void Network::forget_if_over(int64_t number) {
 
 namespace {
 
-// Moments that differ by less than this share of what has passed between them are the same.
-const double TOGETHER = 1e-9;
+const double TOGETHER = 1e-9;  // moments that differ by less than this share of what has passed between them are the same
 
 }  // namespace
 
@@ -706,7 +696,6 @@ void Network::leave(int64_t number) {
     }
 }
 
-// Whether flows share a link whose activities end apart.
 bool Network::meets_inside(const Batch &batch, double slack) const {
     std::unordered_map<int64_t, double> end_on;
     bool meets = false;

@@ -43,7 +43,6 @@ struct Cargo {
     int32_t priority = 0, label = 0;
     bool takes_turns = false;
 
-    // Do something with each link of each flow.
     template <class Function> void each_link(Function function) const {
         for (int64_t flow = 0; flow < count; flow++)
             for (int64_t route = place(flow), pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
@@ -189,7 +188,6 @@ class Network {
     void reroute(int64_t batch, const Routes &routes, int64_t &moved, bool &stranded);
     bool rerouted = false;        // whether a router has a say in where repetitions go that have not begun
     bool links_as_built = true;   // whether no bandwidth has changed
-    // Begin the repetitions that activities of a batch still have.
     void go_on(int64_t batch, const std::vector<int32_t> &activities, const Routes *routes = nullptr);
     int64_t compressed() const { return meetings_.compressed; }
     int64_t first_batch() const { return oldest_; }
@@ -217,7 +215,6 @@ class Network {
         notices.push_back({what, whose, detail, {list.begin(), list.end()}, {}});
         return notices.back();
     }
-    // Take back notices about something that is gone.
     void unsay(std::initializer_list<int64_t> kinds, int64_t whose);
     std::vector<int32_t> take_list(int64_t number);
     int64_t keep_list(std::vector<int32_t> list);
@@ -263,7 +260,6 @@ class Network {
     static void make_laid(Batch &batch);
     void lay_again(int64_t number, const std::vector<int32_t> &which);
     std::vector<std::vector<int32_t>> slots_by_batch() const;
-    // Meetings
     void enter(int64_t number);
     void leave(int64_t number);
     void list_user(int64_t number);

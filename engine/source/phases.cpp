@@ -10,9 +10,7 @@ using Groups = std::vector<int32_t>;
 
 class PhaseRun : public Run {
   public:
-    PhaseRun(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label,
-             int32_t priority, bool stepwise, int64_t times)
-        : Run(network, std::move(lowered), std::move(which), label, priority), stepwise_(stepwise), times_(times) {
+    PhaseRun(Given given, bool stepwise, int64_t times) : Run(std::move(given)), stepwise_(stepwise), times_(times) {
         left_.assign(groups_, (int32_t)schedule_.phases.size());
         make_channels(schedule_.channels, true, false);
     }
@@ -201,9 +199,8 @@ class PhaseRun : public Run {
 
 }  // namespace
 
-std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                               int32_t label, int32_t priority, bool stepwise, int64_t times) {
-    return std::make_unique<PhaseRun>(network, std::move(lowered), std::move(which), label, priority, stepwise, times);
+std::unique_ptr<Run> phase_run(Given given, bool stepwise, int64_t times) {
+    return std::make_unique<PhaseRun>(std::move(given), stepwise, times);
 }
 
 }  // namespace fredfw

@@ -30,7 +30,6 @@ void io(Archive &archive, fredfw_graph &graph) {
 
 namespace {
 
-// Parts in a list, of which each takes so many bytes at least.
 template <class Part, class Function>
 void each(Archive &archive, std::vector<std::shared_ptr<Part>> &parts, size_t least, Function function) {
     const int64_t size = archive.size_of(parts.size(), least);

@@ -9,10 +9,8 @@
 namespace fredfw {
 namespace {
 
-// By how many roundings of the clock a sum of times may be off.
-const double LATE_TICKS = 4;
-// So many groups of a schedule have their folds kept.
-const size_t MOST_FOLDS = 256;
+const double LATE_TICKS = 4;  // by how many roundings of the clock a sum of times may be off
+const size_t MOST_FOLDS = 256;  // so many groups of a schedule have their folds kept
 
 using Nodes = std::vector<int32_t>;
 
@@ -27,18 +25,15 @@ struct Stage {
     std::set<std::pair<int32_t, int64_t>> ahead;     // flows and repetitions that came before what was sent before them
     int64_t unfinished = 0;                          // nodes that are not through
 
-    void io(Archive &archive) {
-        archive(step, pending, sending, absent, started, delivered, ahead, unfinished);
-    }
+    void io(Archive &archive) { archive(step, pending, sending, absent, started, delivered, ahead, unfinished); }
 };
 
 class RankRun : public Run {
   public:
-    RankRun(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label,
-            int32_t priority, bool rendezvous)
-        : Run(network, std::move(lowered), std::move(which), label, priority), rendezvous_(rendezvous),
-          ranks_(schedule_.ranks), nodes_(ranks_ * groups_), stages_(schedule_.phases.size()), missing_(schedule_.phases.size()), cramped_(schedule_.phases.size()),
-          starting_(schedule_.phases.size()), left_(nodes_, (int32_t)schedule_.phases.size()), ended_(nodes_, 0),
+    RankRun(Given given, bool rendezvous)
+        : Run(std::move(given)), rendezvous_(rendezvous), ranks_(schedule_.ranks), nodes_(ranks_ * groups_),
+          stages_(schedule_.phases.size()), missing_(stages_.size()), cramped_(stages_.size()),
+          starting_(stages_.size()), left_(nodes_, (int32_t)schedule_.phases.size()), ended_(nodes_, 0),
           open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER) {
         make_channels(schedule_.choices(), false, rendezvous_);
     }
@@ -232,11 +227,8 @@ class RankRun : public Run {
             end(index, through);
             for (int32_t admitted : schedule_.admits[index]) admit(admitted, through);
             for (int32_t dependent : schedule_.goes_on[index]) {
-                if (schedule_.phases[dependent].waits() == 1) {
-                    todo.emplace_back(dependent, unhindered(dependent, through));
-                    continue;
-                }
-                todo.emplace_back(dependent, unhindered(dependent, count_down(missing_of(dependent), through)));
+                const bool alone = schedule_.phases[dependent].waits() == 1;
+                todo.emplace_back(dependent, unhindered(dependent, alone ? through : count_down(missing_of(dependent), through)));
             }
         }
     }
@@ -289,7 +281,6 @@ class RankRun : public Run {
         return through;
     }
 
-    // Note that nodes are done with one more of the phases that make room for a phase.
     void admit(int32_t index, const Nodes &through) {
         const Phase &phase = schedule_.phases[index];
         std::vector<int32_t> &cramped = cramped_[index];
@@ -466,7 +457,6 @@ class RankRun : public Run {
         tell(nodes, groups);
     }
 
-    // Account what was sent until now, and let go of the links.
     void release_links() {
         moved([&](const Routes &routes, int64_t flow, double bytes) { network_.account(label, routes, flow, bytes); });
         for (int64_t &one : network_.claims)
@@ -531,7 +521,6 @@ class RankRun : public Run {
         let_in(number, asks, true);
     }
 
-    // Deliver the next repetition of each of flows, and those that have come ahead of it.
     void deliver(int32_t index, Nodes flows) {
         deliver_one(index, flows);
         while (stages_[index] && !stages_[index]->ahead.empty()) {
@@ -581,7 +570,6 @@ void RankRun::give_up() {
     if (!late.empty()) report_later(late);
 }
 
-// Go on with a phase where it stands.
 void RankRun::resume(int32_t index, const Standing &at) {
     const Phase &phase = schedule_.phases[index];
     bool all = true;
@@ -633,9 +621,8 @@ void RankRun::resume(int32_t index, const Standing &at) {
 
 }  // namespace
 
-std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                              int32_t label, int32_t priority, bool rendezvous) {
-    return std::make_unique<RankRun>(network, std::move(lowered), std::move(which), label, priority, rendezvous);
+std::unique_ptr<Run> rank_run(Given given, bool rendezvous) {
+    return std::make_unique<RankRun>(std::move(given), rendezvous);
 }
 
 }  // namespace fredfw

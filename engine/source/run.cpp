@@ -61,7 +61,7 @@ void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run) {
     std::shared_ptr<Lowered> lowered = archive.reads() ? nullptr : run->shared();
     std::vector<int32_t> which = archive.reads() ? std::vector<int32_t>() : run->which();
     archive(by_rank, lowered, which);
-    if (archive.reads()) run = made_run(network, lowered, which, 0, 0, by_rank ? FREDFW_BY_RANK : FREDFW_COMPRESSED, 1);
+    if (archive.reads()) run = made_run({network, lowered, which, 0, 0}, by_rank ? FREDFW_BY_RANK : FREDFW_COMPRESSED, 1);
     run->io(archive);
 }
 

@@ -13,7 +13,6 @@
 
 namespace fredfw {
 
-// Flows of a run that start together.
 struct Carry {
     int64_t phase = 0, repetition = 0;
     std::vector<int32_t> items;        // flows, or groups
@@ -34,6 +33,14 @@ struct Errand {
     std::vector<int32_t> groups;
 };
 
+// What a run is made of; groups of those that were lowered, all where there are none.
+struct Given {
+    Network &network;
+    std::shared_ptr<Lowered> lowered;
+    std::vector<int32_t> which;
+    int32_t label, priority;
+};
+
 class Run {
   public:
     int64_t number = -1, serial = 0;  // in the network
@@ -42,9 +49,9 @@ class Run {
     bool has_started = false;  // of a run that somebody started from outside
     Errand errand;  // what it is for
 
-    Run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label, int32_t priority)
-        : label(label), priority(priority), network_(network), lowered_(std::move(lowered)), which_(std::move(which)),
-          schedule_(*lowered_->schedule), groups_(which_.empty() ? lowered_->groups : (int64_t)which_.size()) {}
+    explicit Run(Given given)
+        : label(given.label), priority(given.priority), network_(given.network), lowered_(std::move(given.lowered)),
+          which_(std::move(given.which)), schedule_(*lowered_->schedule), groups_(which_.empty() ? lowered_->groups : (int64_t)which_.size()) {}
     virtual ~Run() = default;
 
     virtual void start() = 0;
@@ -59,9 +66,7 @@ class Run {
     virtual void give_up() {}
     // Give routes, flow and bytes of what has left its source until now and is not on the network.
     virtual bool is_by_rank() const = 0;
-    virtual void io(Archive &archive) {
-        archive(number, serial, label, priority, is_over, has_started, carries_);
-    }
+    virtual void io(Archive &archive) { archive(number, serial, label, priority, is_over, has_started, carries_); }
     virtual void moved(const std::function<void(const Routes &, int64_t, double)> &) {}
 
     const std::shared_ptr<Lowered> &shared() const { return lowered_; }
@@ -71,13 +76,12 @@ class Run {
     Carry &carry(int64_t number) { return carries_[number]; }
     bool is_of_task() const { return errand.task >= 0; }
     bool knows_carry(int64_t number) const { return number >= 0 && number < carries_.size(); }
-    // Let the flows of a carry in as they are, or ask somebody.
     void let_in(int64_t carry, bool asks, bool hears_drain);
 
   protected:
     Network &network_;
     std::shared_ptr<Lowered> lowered_;
-    std::vector<int32_t> which_;  // of the groups that were lowered; all where it is empty
+    std::vector<int32_t> which_;
     Schedule &schedule_;
     int64_t groups_;
     Pool<Carry> carries_;
@@ -106,18 +110,13 @@ class Run {
 // is done with all phases that the phase comes after or is behind. What it sends then starts, once its destination is done
 // with those that make room for it; a stream starts when all of its sources are ready. It is done with the phase when all
 // that it receives in it is delivered and all that it sends in it has drained; a rank without a part is done at once.
-std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                              int32_t label, int32_t priority, bool rendezvous);
+std::unique_ptr<Run> rank_run(Given given, bool rendezvous);
 // Phases stay whole: one starts in a group when all that it waits for is over there; its repetitions are one volume, or
 // follow each other where it is stepwise.
-std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                               int32_t label, int32_t priority, bool stepwise, int64_t times);
-// One of these, by the way of fredfw_run_new.
-inline std::unique_ptr<Run> made_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
-                                     int32_t label, int32_t priority, int64_t way, int64_t times) {
-    if (way >= FREDFW_BY_RANK)
-        return rank_run(network, std::move(lowered), std::move(which), label, priority, way == FREDFW_RENDEZVOUS);
-    return phase_run(network, std::move(lowered), std::move(which), label, priority, way == FREDFW_STEPWISE, times);
+std::unique_ptr<Run> phase_run(Given given, bool stepwise, int64_t times);
+inline std::unique_ptr<Run> made_run(Given given, int64_t way, int64_t times) {  // by the way of fredfw_run_new
+    return way >= FREDFW_BY_RANK ? rank_run(std::move(given), way == FREDFW_RENDEZVOUS)
+                                 : phase_run(std::move(given), way == FREDFW_STEPWISE, times);
 }
 
 // Write a run, or read one; there may be none.

@@ -7,8 +7,7 @@ namespace {
 
 // Which of more phases come after each other is not looked for; it takes the square of their number.
 const size_t MOST_PHASES = 10000;
-// So many flows may have parties that are kept.
-const int64_t KEPT = 1 << 22;
+const int64_t KEPT = 1 << 22;  // so many flows may have parties that are kept
 
 }  // namespace
 

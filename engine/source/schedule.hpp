@@ -13,7 +13,6 @@
 
 namespace fredfw {
 
-// The numbers from 0 on.
 inline std::vector<int32_t> count_up(int64_t count) {
     std::vector<int32_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), 0);

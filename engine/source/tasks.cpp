@@ -88,7 +88,6 @@ void Tasks::ready(int32_t task, const Slots &slots, int64_t trigger) {
     else gather(task, slots, trigger);
 }
 
-// Begin a task, all of whose participants are ready.
 void Tasks::begin(int32_t task, int64_t trigger) {
     switch (kind(task)) {
     case Kind::COMPUTE: return compute(task, everybody(task), trigger);
@@ -101,7 +100,6 @@ void Tasks::begin(int32_t task, int64_t trigger) {
     }
 }
 
-// Record a span of ranks, and let the dependents of these participants know.
 void Tasks::end(int32_t task, const Slots &slots, double start, int64_t trigger, const Slots &ranks) {
     const int64_t span = (int64_t)spans.task.size();
     ended[task] += (int64_t)slots.size();
@@ -129,7 +127,6 @@ void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
 
 // --- computations
 
-// Start a computation, or have it wait for those before it.
 void Tasks::compute(int32_t task, const Slots &slots, int64_t trigger) {
     const Members &mine = of(task);
     bool free = true;
@@ -148,7 +145,6 @@ void Tasks::compute(int32_t task, const Slots &slots, int64_t trigger) {
     compute_next(ranks);
 }
 
-// Start the first of the computations that wait for each of some ranks, where it is free.
 void Tasks::compute_next(const Slots &ranks) {
     // Those of one computation that begin for the same reason begin together, those first that were ready first.
     std::map<std::pair<int64_t, int64_t>, std::pair<Waiting, Slots>> starting;
@@ -188,7 +184,6 @@ void Tasks::computed(const Pending &what) {
 
 // --- communication in groups
 
-// Note that participants of a communication are ready.
 void Tasks::gather(int32_t task, const Slots &slots, int64_t trigger) {
     const bool is_transfer = kind(task) == Kind::TRANSFER;
     const bool streams = kind(task) == Kind::LOAD || kind(task) == Kind::STORE;
@@ -212,13 +207,12 @@ Run &Tasks::new_run(int32_t task, int64_t share, const std::vector<int32_t> &gro
     std::vector<int32_t> which;
     if (groups.size() < mine.served.size())
         for (int32_t group : groups) which.push_back(mine.place[group]);
-    std::unique_ptr<Run> run = made_run(network_, mine.lowered, std::move(which), (int32_t)graph.label[task],
-                                        (int32_t)graph.priority[task], graph.way, graph.times[task]);
+    const int32_t label = (int32_t)graph.label[task], priority = (int32_t)graph.priority[task];
+    auto run = made_run({network_, mine.lowered, std::move(which), label, priority}, graph.way, graph.times[task]);
     run->errand = {task, share, trigger, network_.now, groups};
     return *network_.find_run(network_.add(std::move(run)));
 }
 
-// Begin a communication in groups, all of whose members are ready.
 void Tasks::begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trigger) {
     if (kind(task) == Kind::LOAD || kind(task) == Kind::STORE) {
         const int64_t stream = ++numbers_;
@@ -252,7 +246,6 @@ void Tasks::compare(const Run &run, const std::vector<int32_t> &groups) {
             compared.push_back({run.errand.task, run.errand.share, run.errand.began, network_.now});
 }
 
-// Note the end of some groups of a communication that began together.
 void Tasks::end_groups(const Errand &errand, const std::vector<int32_t> &over) {
     const int32_t task = (int32_t)errand.task;
     const Members &mine = of(task);
@@ -280,10 +273,7 @@ void Tasks::leave(int32_t task, Slots slots, double start, int64_t trigger) {
         ranks.push_back(mine.participants[slot]);
         if (!running[slot]) over.push_back(slot);
     }
-    if (ended[task] + (int64_t)over.size() == mine.count()) {
-        running_.erase(task), absent_.erase(task);
-        joined_.erase(task);
-    }
+    if (ended[task] + (int64_t)over.size() == mine.count()) running_.erase(task), absent_.erase(task), joined_.erase(task);
     end(task, over, start, trigger, ranks);
 }
 
@@ -304,9 +294,7 @@ void Tasks::enter_later(int32_t task, const Slots &slots, int64_t trigger) {
     const Members &mine = of(task);
     const bool sender_alone = kind(task) == Kind::TRANSFER && !rendezvous();
     Joined &joined = joined_[task];
-    if (joined.marks.empty()) {
-        joined.marks.assign(mine.slots.size(), -1), joined.run_of.assign(mine.groups, -1);
-    }
+    if (joined.marks.empty()) joined.marks.assign(mine.slots.size(), -1), joined.run_of.assign(mine.groups, -1);
     if (joining_.empty()) network_.calendar.push(network_.now, ENTRIES, What::ENTERS, 0, 0, -1);
     if (std::find(joining_.begin(), joining_.end(), task) == joining_.end()) joining_.push_back(task);
     entries_.push_back({network_.now, trigger});
@@ -380,7 +368,6 @@ void Tasks::run_through(Run &run, const std::vector<int32_t> &nodes, const std::
 
 // --- messages
 
-// Send a message, whose sender is ready.
 void Tasks::send(int32_t task, int64_t trigger) {
     const int32_t receive = (int32_t)graph.partner[task];
     Run &run = new_run(task, graph.share[graph.share_offset[task]], {0}, trigger);
@@ -411,7 +398,6 @@ void Tasks::receive(int32_t task, int64_t trigger) {
     }
 }
 
-// Note that the message of a send has arrived.
 void Tasks::arrived(int32_t task, const Message &message) {
     const int32_t receive = (int32_t)graph.partner[task];
     if (missing_[receive]) {
