@@ -49,8 +49,7 @@ class Flow:
         """Return how much gets from ``source`` to ``end``, up to ``wanted``, on top of what was sent before."""
         sent = 0
         while sent < wanted:
-            path = self._path(source, end)
-            if not path:
+            if not (path := self._path(source, end)):
                 break
             rate = min(wanted - sent, *(self._free[link] for link in path))
             for link in path:
@@ -234,7 +233,6 @@ def _next(
                 flow.add(one, ranks + place, each.count)
                 for rank in each.reached:
                     flow.add(ranks + place, rank, each.count)
-            count = flow.send(one, other, wanted + most) - wanted
-            if count > 0:
+            if (count := flow.send(one, other, wanted + most) - wanted) > 0:
                 return one, other, min(count, most)
     raise AssertionError("links for all trees are there by the rate")

@@ -73,8 +73,7 @@ def pack(nodes: int, ends: Sequence[tuple[int, int]], copies: Sequence[int], tre
     packer = _Packer(nodes, ends, copies, trees)
     packer.grow()
     while sum(forest.size for forest in packer.forests) < trees * (nodes - 1):
-        blocked = packer.augment()
-        if blocked is not None:
+        if (blocked := packer.augment()) is not None:
             # Every forest joins all ends of these edges over these edges alone. All others are in use.
             raise TooManyError(components(nodes, [ends[edge] for edge in blocked]))
     return [sorted({edge for near in forest.edges for edge in near.values()}) for forest in packer.forests]

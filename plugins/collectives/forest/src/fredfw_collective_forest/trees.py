@@ -22,10 +22,7 @@ _FRACTION = 64  # the largest denominator in the ratio of a bandwidth to the low
 
 @frozen(eq=False)
 class Network:
-    """The links of a group by its neighbours.
-
-    Between two neighbours a transfer has one link, the fastest where there are several.
-    """
+    """The links of a group by its neighbours: of several between two neighbours, the fastest."""
 
     ranks: int  # size of the group
     nodes: int  # ranks and switches
@@ -181,14 +178,12 @@ _PIECES = 4096
 
 @frozen(eq=False)
 class Edges:
-    """Directed edges of trees, all in lock step: at every step, each edge of every tree carries one piece.
+    """Directed edges of trees, all in lock step: at every step, each edge of every tree carries one piece."""
 
-    A tree that runs at its own pace gets what links share out among the trees that are on them at that moment, and its
-    edges get different shares: it waits for its slowest edge, and leaves the others idle. In lock step every edge
-    carries as many pieces as there are trees on it, and all links that are used equally are done at the same moment.
-    Between the steps at which the first edges start and those at which they end, one phase repeats.
-    """
-
+    # A tree that runs at its own pace gets what links share out among the trees that are on them at that moment, and
+    # its edges get different shares: it waits for its slowest edge, and leaves the others idle. In lock step every edge
+    # carries as many pieces as there are trees on it, and all links that are used equally are done at the same moment.
+    # Between the steps at which the first edges start and those at which they end, one phase repeats.
     source: IntArray  # ``(rows,)`` rank that sends
     destination: IntArray  # ``(rows,)`` rank that receives
     tree: IntArray  # ``(rows,)`` tree it belongs to
@@ -244,14 +239,12 @@ class Edges:
         return in_series(phases)
 
     def pieces(self, size: float, bandwidths: FloatArray, latency: float) -> int:
-        """Return the number of pieces with which trees of ``size`` bytes each are done first; ``bandwidths`` by link.
-
-        With p pieces, a step of the steady state takes size / p x c seconds, c being the most seconds per byte of any
-        link for all edges on it, and there are about p such steps. The steps in which only a part of the edges is
-        active take f times as long as one of them; there are F of them more than pieces. The sum,
-        (p + f) size c / p + (p + F) latency, is least at p = sqrt(f size c / latency). Without latency it falls for
-        ever: then p = f / 0.005, so that no more than that share is lost.
-        """
+        """Return the number of pieces with which trees of ``size`` bytes are done first; ``bandwidths`` by link."""
+        # With p pieces, a step of the steady state takes size / p x c seconds, c being the most seconds per byte of any
+        # link for all edges on it, and there are about p such steps. The steps in which only a part of the edges is
+        # active take f times as long as one of them; there are F of them more than pieces. The sum,
+        # (p + f) size c / p + (p + F) latency, is least at p = sqrt(f size c / latency). Without latency it falls for
+        # ever: then p = f / 0.005, so that no more than that share is lost.
 
         def busiest(links: IntArray) -> float:
             return float((np.bincount(links, minlength=len(bandwidths)) / bandwidths).max())

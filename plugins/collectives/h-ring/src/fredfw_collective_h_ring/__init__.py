@@ -30,7 +30,6 @@ class HRing(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: groups of 2 to 64."""
         return [cls(m=2**exponent) for exponent in range(1, 7)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:

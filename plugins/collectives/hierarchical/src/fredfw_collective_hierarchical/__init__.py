@@ -92,11 +92,8 @@ class Hierarchical(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: every order, in one piece and in pipelines of 2 to 16.
-
-        Step algorithms by kind come in one order and in all, in one piece and in pipelines without gaps. Of an
-        all-reduce switches may do the innermost level, all others, or all.
-        """
+        # Step algorithms by kind come in one order and in all, in one piece and in pipelines without gaps. Of an
+        # all-reduce switches may do the innermost level, all others, or all.
         rings = [cls(chunks=chunks, orders=one) for one in ("forward", "reverse", "opposite") for chunks in _CHUNKS]
         return [
             *rings,

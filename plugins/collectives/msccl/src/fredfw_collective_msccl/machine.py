@@ -234,8 +234,7 @@ class Machine(ABC, Generic[S]):
             waiting = [runner for runner in waiting if runner.at < len(runner.steps)]
             if waiting and not moved:
                 raise _error(waiting[0].where, f"never runs: it waits for {self.hindered(waiting[0])}")
-        unmatched = self.unmatched()
-        if unmatched is not None:
+        if (unmatched := self.unmatched()) is not None:
             raise _error(self.names[unmatched[0]], unmatched[1])
         self._check_end()
         return self.journal.phases

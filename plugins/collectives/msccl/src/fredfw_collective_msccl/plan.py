@@ -74,8 +74,7 @@ class Plan:
 def read(data: bytes) -> Plan:
     content = parse_json(data, accepted="an MSCCL++ execution plan")
     reader = _Reader()
-    collective = reader.text(content, "collective")
-    if collective not in WORDS:
+    if (collective := reader.text(content, "collective")) not in WORDS:
         reader.refuse(f"unsupported collective {collective!r}", "collective", ", ".join(WORDS))
     gpus = reader.listed(content, "gpus")
     if [reader.number(gpu, "id") for gpu in gpus] != list(range(len(gpus))) or not gpus:
@@ -130,8 +129,7 @@ class _Reader:
         return [known[self.number({key: one}, key, most=len(known) - 1)] for one in self.listed(of, key, [])]
 
     def letter(self, of: Any) -> str:
-        letter = self.text(of, "type")
-        if letter not in _BUFFERS:
+        if (letter := self.text(of, "type")) not in _BUFFERS:
             self.refuse(f"unknown buffer {letter!r}", "remote_buffers", ", ".join(_BUFFERS))
         return letter
 
@@ -140,8 +138,7 @@ def _blocks(reader: _Reader, gpu: Any, number: int, ranks: int) -> tuple[tuple[O
     # Of each type, the peer of each channel, and which of those to it the channel is.
     lines: dict[str, list[tuple[int, int]]] = {"memory": [], "port": []}
     for channel in reader.listed(gpu, "channels", []):
-        known = lines.get(reader.text(channel, "channel_type"))
-        if known is None:
+        if (known := lines.get(reader.text(channel, "channel_type"))) is None:
             continue  # who uses one is refused
         for peer in reader.chosen(channel, "connected_to", range(ranks)):
             if peer == number:
@@ -175,14 +172,12 @@ def _operation(
     buffers: Mapping[str, Sequence[tuple[int, str]]],
 ) -> Operation:
     """Return an operation of a thread block that has, by type of channel, ``channels`` and ``buffers`` of others."""
-    name = reader.text(content, "name")
-    if name not in _OPERATIONS:
+    if (name := reader.text(content, "name")) not in _OPERATIONS:
         reader.refuse(f"unsupported operation {name!r}", "name", ", ".join(sorted(_OPERATIONS)))
     group = content.get("tbg_info")
     if isinstance(group, dict) and group.get("tbg_size", 1) != 1:
         reader.refuse("unsupported: threadblocks that share an operation", "tbg_info", "a group of one")
-    type_ = content.get("channel_type", "none")
-    if type_ not in ("memory", "port", "none"):
+    if (type_ := content.get("channel_type", "none")) not in ("memory", "port", "none"):
         reader.refuse(f"unsupported channel type {type_!r}", "channel_type", "memory, port, none")
     ends = reader.chosen(content, "channel_ids", channels.get(type_, ())) if name in _SIGNALS | _WAITS else ()
     lines = [(gpu, peer, type_, which) if name in _SIGNALS else (peer, gpu, type_, which) for peer, which in ends]

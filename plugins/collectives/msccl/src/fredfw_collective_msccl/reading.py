@@ -19,17 +19,14 @@ _BUFFERS = "i", "o", "s"
 
 def read(data: bytes) -> Program:
     root = _root(data)  # what follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there
-    collective = _text(root, "coll")
-    if collective not in WORDS:
+    if (collective := _text(root, "coll")) not in WORDS:
         raise InputError(f"unsupported collective {collective!r}", key="coll", accepted=", ".join(WORDS))
-    protocol = _text(root, "proto", "Simple")
-    if protocol not in PROTOCOLS:
+    if (protocol := _text(root, "proto", "Simple")) not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}", key="proto", accepted=", ".join(PROTOCOLS))
     count = _number(root, "ngpus", least=1)
     found = {}
     for element in root.iterfind("gpu"):
-        number = _number(element, "id", least=0, most=count - 1)
-        if number in found:
+        if (number := _number(element, "id", least=0, most=count - 1)) in found:
             raise InputError("is there twice", key=f"GPU {number}", accepted="each GPU once")
         found[number] = element
     for number in range(count):
@@ -76,8 +73,7 @@ def _gpu(element: Element, number: int, count: int) -> Gpu:
     chunks = {one: _number(element, f"{one}_chunks", 0, least=0, place=place) for one in _BUFFERS}
     elements: dict[int, Element] = {}
     for block in element.iterfind("tb"):
-        tb = _number(block, "id", least=0, place=place)
-        if tb in elements:
+        if (tb := _number(block, "id", least=0, place=place)) in elements:
             raise InputError(f"threadblock {tb} is there twice", key=place, accepted="each number once")
         elements[tb] = block
     for tb in range(len(elements)):
@@ -112,8 +108,7 @@ def _step(element: Element, where: Where, peers: Mapping[str, int]) -> Step:
     local = type_ == "nop"
     places = {}
     for end in ("src", "dst"):
-        buffer = _text(element, f"{end}buf", "i", place=place)
-        if buffer not in _BUFFERS:
+        if (buffer := _text(element, f"{end}buf", "i", place=place)) not in _BUFFERS:
             raise InputError(f"unknown {end}buf {buffer!r}", key=place, accepted="i, o, s")
         places[end] = Place(buffer, _number(element, f"{end}off", -1, least=-1, place=place))
     _number(element, "hasdep", 0, least=0, most=1, place=place)
@@ -153,19 +148,16 @@ def _check_connections(program: Program) -> None:
         for does, name in (("sends to", "send"), ("receives from", "receive")):
             found: dict[tuple[int, int], int] = {}
             for number, block in enumerate(one.blocks):
-                peer = getattr(block, name)
-                if peer < 0:
+                if (peer := getattr(block, name)) < 0:
                     continue
-                first = found.setdefault((peer, block.channel), number)
-                if first != number:
+                if (first := found.setdefault((peer, block.channel), number)) != number:
                     message = f"{does} GPU {peer} on channel {block.channel}, as threadblock {first} does"
                     accepted = "one threadblock for each peer and channel"
                     raise InputError(message, key=f"GPU {gpu}, threadblock {number}", accepted=accepted)
 
 
 def _text(element: Element, key: str, default: str | None = None, *, place: str = "") -> str:
-    value = element.get(key, default)
-    if value is None:
+    if (value := element.get(key, default)) is None:
         raise InputError(f"<{element.tag}> has no {key}", key=place or key, accepted=f'{key}="..."')
     return str(value)
 

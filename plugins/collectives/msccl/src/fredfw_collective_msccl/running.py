@@ -52,8 +52,7 @@ class Running(Machine[Step]):
         step, block = runner.step, self._gpus[runner.gpu].blocks[runner.number]
         if step.depends is not None:
             other, its = step.depends
-            at = self.runners[runner.gpu][other].at
-            if at <= its:
+            if (at := self.runners[runner.gpu][other].at) <= its:
                 return f"step {its} of threadblock {other}, which is at step {at}"
         if step.type in RECEIVES and not self._incoming(runner).waiting:
             return f"data from GPU {block.receive} on channel {block.channel}"
@@ -105,8 +104,7 @@ class Running(Machine[Step]):
         self, runner: Runner[Step], number: int, data: list[Value], before: int, needs: frozenset[Need]
     ) -> frozenset[Need]:
         queue, block = self._outgoing(runner), self._gpus[runner.gpu].blocks[runner.number]
-        sent = len(queue.made_room) + len(queue.waiting)
-        if sent >= SLOTS:
+        if (sent := len(queue.made_room) + len(queue.waiting)) >= SLOTS:
             needs |= queue.made_room[sent - SLOTS]
         receives = [
             step.type

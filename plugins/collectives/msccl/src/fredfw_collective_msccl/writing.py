@@ -303,8 +303,7 @@ class _Writer:
         if any(block >= _WAITED for block, _ in finished.awaited()):
             accepted = f"an algorithm with up to {_WAITED} of them where some wait for others"
             raise UnsupportedError(f"rank {rank} has {len(blocks)} threadblocks", accepted=accepted)
-        longest = max((len(block.steps) for block in blocks), default=0)
-        if longest > _STEPS:
+        if (longest := max((len(block.steps) for block in blocks), default=0)) > _STEPS:
             message = f"rank {rank} has a threadblock of {longest} steps"
             raise UnsupportedError(message, accepted=f"{_STEPS} steps or fewer")
         return finished

@@ -42,7 +42,6 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: both methods of an all-reduce."""
         return [cls(), cls(method="doubling")] if pattern is Pattern.ALL_REDUCE else [cls()]
 
     def served_patterns(self) -> frozenset[Pattern]:
@@ -83,8 +82,7 @@ def _all_reduce(request: CollectiveRequest, method: str) -> Schedule:
         bounds = np.arange(chunks + 1)
         inner = [*_exchanges(core, bounds, reduce=True), *_exchanges(core, bounds, reduce=False)]
     fold = Phase.of(folded, folded - 1, 0, count=chunks, reduce=True)
-    unfold = Phase.of(folded - 1, folded, 0, count=chunks)
-    phases = _wrapped(fold, inner, unfold)
+    phases = _wrapped(fold, inner, Phase.of(folded - 1, folded, 0, count=chunks))
     return Schedule(request.pattern, request.ranks, request.size / chunks, chunks, phases)
 
 

@@ -58,7 +58,6 @@ class Ring(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: pipelines of 1 to 256 pieces where there is one, rotated rings."""
         if pattern in (Pattern.BROADCAST, Pattern.REDUCE):
             return [cls(chunks=chunks) for chunks in (1, 4, 16, 64, 256)]
         return [cls(), cls(rotated=True)] if pattern in _ROUND else [cls()]
@@ -117,8 +116,7 @@ def _rotated(request: CollectiveRequest, nodes: Sequence[IntArray]) -> Schedule:
     parts: list[IntArray] = []
     for node, path in zip(nodes, _paths(len(nodes), inner), strict=True):
         row = node[(path + turns) % inner]
-        more = np.broadcast_to(node[inner:], (inner, len(node) - inner))
-        parts += [row[:, :1], more, row[:, 1:]]
+        parts += [row[:, :1], np.broadcast_to(node[inner:], (inner, len(node) - inner)), row[:, 1:]]
     rings = np.concatenate(parts, axis=1)
     place = np.tile(np.arange(n), inner)
     base = np.repeat(np.arange(inner) * n, n)
@@ -176,7 +174,6 @@ def _chain(request: CollectiveRequest, pieces: int) -> Schedule:
     for step in range(steps):
         chunk = hop - step if pattern is Pattern.GATHER else step - hop
         busy = hop[(chunk >= 0) & (chunk < chunks)]
-        reduce = pattern is Pattern.REDUCE
-        phases.append(Phase.of(order[busy], order[busy + 1], chunk[busy], reduce=reduce))
+        phases.append(Phase.of(order[busy], order[busy + 1], chunk[busy], reduce=pattern is Pattern.REDUCE))
     owned = owner if pattern.owned else None
     return Schedule(pattern, n, request.size / chunks, chunks, in_series(phases), owner=owned, root=request.root)

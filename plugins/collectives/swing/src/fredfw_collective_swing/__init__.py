@@ -42,7 +42,6 @@ class Swing(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: both methods of an all-reduce."""
         return [cls(), cls(method="latency")] if pattern is Pattern.ALL_REDUCE else [cls()]
 
     def served_patterns(self) -> frozenset[Pattern]:

@@ -47,8 +47,7 @@ class Tacos(CollectiveAlgorithm):
         reason = super().refusal(request, view)
         if reason is not None or request.ranks == 1:
             return reason
-        excess = limits.excess("transfers", request.ranks**2 * self.chunks)
-        if excess is not None:
+        if (excess := limits.excess("transfers", request.ranks**2 * self.chunks)) is not None:
             return excess
         small = self.effort == "small"
         if small and request.ranks > _SMALL:

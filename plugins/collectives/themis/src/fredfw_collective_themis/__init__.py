@@ -44,7 +44,6 @@ class Themis(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: as many chunks as are published, and half of them."""
         return [cls(chunks=chunks) for chunks in (32, 64)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:

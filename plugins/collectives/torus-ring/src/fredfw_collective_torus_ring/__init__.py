@@ -54,7 +54,6 @@ class TorusRing(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: in one piece and in pipelines of 2 to 16."""
         return [cls(chunks=chunks) for chunks in (1, 2, 4, 8, 16)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:

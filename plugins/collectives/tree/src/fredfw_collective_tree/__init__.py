@@ -44,7 +44,6 @@ class Tree(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: the binomial tree, and pipelines of 4 to 256 pieces."""
         shapes = ("binary", "double-binary")
         trees = [cls(), *(cls(shape=shape, chunks=chunks) for shape in shapes for chunks in (4, 16, 64, 256))]
         if pattern is Pattern.ALL_REDUCE:
@@ -91,8 +90,7 @@ def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
     parent = _in_order(n)
     turn = _depths(parent) - 1
     # In the second tree, leaves and nodes with children change places; of an odd number of them, one is a leaf in both.
-    others = n - node[1:] if n % 2 else node[1:] % (n - 1) + 1
-    name = np.concatenate([node[:1], others])
+    name = np.concatenate([node[:1], n - node[1:] if n % 2 else node[1:] % (n - 1) + 1])
     node_of = np.argsort(name)
     return [(parent, turn), (name[parent[node_of]], turn[node_of])]
 

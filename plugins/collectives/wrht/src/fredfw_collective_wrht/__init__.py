@@ -95,13 +95,11 @@ def exchange_wavelengths(positions: IntArray, level: Level) -> int:
     k = len(positions)
     if level.kind == "line":
         return k * k // 4
-    evenly = -(-k * k // 8)
-    if evenly > level.lanes:
+    if (evenly := -(-k * k // 8)) > level.lanes:
         return evenly  # too many already; the arcs of thousands of members are better not looked at
     hops = (positions - positions[:, None]) % level.size
     x, y = np.nonzero((hops > 0) & (2 * hops < level.size))
     # The arcs the other way round are the same, reversed. The load can only be largest just behind a member.
     crossing = (positions[:, None] - positions[x]) % level.size < hops[x, y]
     antipodal = int(np.count_nonzero(2 * hops == level.size)) // 2
-    load = int(crossing.sum(axis=1).max()) + (antipodal + 1) // 2
-    return max(evenly, load)
+    return max(evenly, int(crossing.sum(axis=1).max()) + (antipodal + 1) // 2)

@@ -45,28 +45,22 @@ class History:
     def put(self, step: int, row: FloatArray) -> None:
         """Say what the ``(width,)`` numbers are at ``step``, which is never less than before."""
         size = len(self._rows)
-        if step - self._last > size:
-            self._rows[:] = 0.0
-        else:
-            self._rows[np.arange(self._last + 1, step) % size] = 0.0
+        self._rows[np.arange(max(self._last, step - size) + 1, step) % size] = 0.0
         self._rows[step % size] = row
         self._last = step
 
     def at(self, back: IntArray, columns: IntArray) -> FloatArray:
         """Return the ``(K,)`` numbers of ``columns``, each as many steps before the last as ``back`` says."""
-        if len(back) and int(back.max()) >= len(self._rows):
-            self._grow(int(back.max()) + 1)
+        if len(back) and (most := int(back.max())) >= len(self._rows):
+            old, self._rows = self._rows, np.zeros((2 * most + 2, self._rows.shape[1]))
+            steps = np.arange(self._last - len(old) + 1, self._last + 1)
+            self._rows[steps % len(self._rows)] = old[steps % len(old)]
         return self._rows[(self._last - back) % len(self._rows), columns]
 
     def select(self, columns: IntArray, fresh: FloatArray) -> None:
         """Keep ``columns``; add those of which all numbers are the ``fresh`` ones."""
         new = np.broadcast_to(fresh, (len(self._rows), len(fresh)))
         self._rows = np.concatenate([self._rows[:, columns], new], axis=1)
-
-    def _grow(self, size: int) -> None:
-        old, self._rows = self._rows, np.zeros((2 * size, self._rows.shape[1]))
-        steps = np.arange(self._last - len(old) + 1, self._last + 1)
-        self._rows[steps % len(self._rows)] = old[steps % len(old)]
 
 
 class Feedback:
@@ -198,10 +192,7 @@ class Plan:
 
 @frozen
 class Fluid(StatefulSharing):
-    """Senders with a rate each, and what makes them change it; a policy is one of them.
-
-    The state of a flow is named arrays of ``(F,)`` numbers, of which ``rate`` is what it wants to send.
-    """
+    """Senders with a rate each, and what changes it; a state is ``(F,)`` arrays, ``rate`` what flows want to send."""
 
     hears: ClassVar[bool] = True  # whether senders hear of queues
 
@@ -348,8 +339,7 @@ class FluidDynamics(Dynamics):
         self._paused = paused
 
     def _check_deadlock(self, paused: BoolArray, now: float) -> None:
-        links = self.policy.deadlock(self.feedback.paths, self._backlog, paused)
-        if links:
+        if links := self.policy.deadlock(self.feedback.paths, self._backlog, paused):
             names = ", ".join(self._fabric.link_name(link) for link in links)
             raise DeadlockError(
                 f"{self.policy.name}: after {units.render(now, units.Unit.SECONDS)}, links pause each other for ever, "
@@ -390,8 +380,7 @@ class FluidDynamics(Dynamics):
 
     def _planned(self, flows: ActiveFlows, now: float) -> Plan:
         paths, capacities = self.feedback.paths, np.where(self._paused, 0.0, self.feedback.capacities)
-        length = (self._number(now) + 1) * self.step - now
-        if length < _SENT * self.step:
+        if (length := (self._number(now) + 1) * self.step - now) < _SENT * self.step:
             length += self.step
         wanted = np.where(np.isfinite(self.state["rate"]), np.minimum(self.state["rate"], self.feedback.line), 0.0)
         sending = paths.divided(wanted, capacities)
@@ -416,8 +405,7 @@ class FluidDynamics(Dynamics):
             sent, arriving, served = served_in(length)
         sending = sent / length
         rates = (paths.delivered(served, len(flows)) + self._arrived) / length
-        caps = flows.incidence.caps
-        if caps is not None:
+        if (caps := flows.incidence.caps) is not None:
             rates = np.minimum(rates, caps)
         load = flows.incidence.load(rates, len(capacities))
         if (load > self.feedback.capacities * (1 + 1e-9)).any():

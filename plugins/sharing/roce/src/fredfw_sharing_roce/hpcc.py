@@ -43,7 +43,6 @@ class Hpcc(Fluid):
         return {"calm": np.zeros(len(rate))}
 
     def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
-        """Return the load of each link, as a share of its capacity."""
         amounts = carried + queues / self.round_trip
         return np.divide(amounts, capacities, out=np.zeros(len(queues)), where=capacities > 0)
 

@@ -46,8 +46,7 @@ class Marking(Fluid):
 
     def __attrs_post_init__(self) -> None:
         for key in ("kmin", "kmax", "pmax") if self.thresholds == _BY_RATE else ():
-            value = getattr(self, key)
-            if value is not None:
+            if (value := getattr(self, key)) is not None:
                 message = f"{value:g} is given, and thresholds is {_BY_RATE!r}"
                 raise InputError(message, key=key, accepted=f"none with {_BY_RATE!r}")
         kmin, kmax, pmax = self._given

@@ -10,13 +10,10 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
 class Paths:
-    """``P`` pairs of ``F`` flows and links, grouped by flow, in the order in which the flow crosses them.
-
-    Flow ``f`` has the pairs from ``offsets[f]`` on. ``coefficients`` are its shares on these links, ``None`` for 1.
-    The fabric has ``count`` links.
-    """
+    """``P`` pairs of ``F`` flows and links, grouped by flow, in the order in which the flow crosses them."""
 
     def __init__(self, offsets: IntArray, links: IntArray, coefficients: FloatArray | None, count: int) -> None:
+        # The pairs of flow ``f`` begin at ``offsets[f]``; ``coefficients``, 1 for None, are its shares on these links.
         self.offsets, self.links, self.count = offsets, links, count
         self.coefficients = np.ones(len(links)) if coefficients is None else coefficients
         lengths = np.diff(offsets)

@@ -40,12 +40,9 @@ class Pfc(Fluid):
         return (buffered > self.xoff) | (paused & (buffered >= self.xon))
 
     def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
-        """See ``Fluid.deadlock``: links of which each waits for the next, and the last for the first.
-
-        A paused link goes on once less than ``xon`` bytes that came over it wait. Those that wait for a link which
-        never goes on never leave. The links that never go on are the largest set of paused ones in which each has
-        ``xon`` bytes or more that wait for others of the set.
-        """
+        # A paused link goes on once less than ``xon`` bytes that came over it wait. Those that wait for a link which
+        # never goes on never leave. The links that never go on are the largest set of paused ones in which each has
+        # ``xon`` bytes or more that wait for others of the set.
         stuck, later = paused, paths.later
         before, after, waiting = paths.links[later - 1], paths.links[later], (paths.coefficients * backlog)[later]
         while stuck.any():

@@ -61,11 +61,9 @@ def experiment(inputs: Mapping[str, str], title: str, folder: Path) -> tuple[str
 
 def _memories(table: Mapping[str, Any], npus: int) -> list[dict[str, Any]]:
     # One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
-    kind = as_choice(table.get("memory-type"), _MEMORIES, "memory-type")
-    if kind == _NO_MEMORY:
+    if (kind := as_choice(table.get("memory-type"), _MEMORIES, "memory-type")) == _NO_MEMORY:
         return []
-    bandwidth = number(table, "remote-mem-bw", 0.0)
-    if not bandwidth:
+    if not (bandwidth := number(table, "remote-mem-bw", 0.0)):
         raise InputError(f"is missing, and {kind} needs it", key="remote-mem-bw", accepted="a number above 0, in GB/s")
     tier: dict[str, Any] = {
         "name": "remote",

@@ -95,11 +95,8 @@ def find(folder: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
 def traces(workload: str) -> dict[int, Path]:
     prefix = Path(workload)
     pattern = re.compile(rf"{re.escape(prefix.name)}\.(\d+)\.et")
-    found = {}
-    for path in _listed(prefix.parent, key="--workload"):
-        match = pattern.fullmatch(path.name)
-        if match:
-            found[int(match[1])] = path
+    matches = ((pattern.fullmatch(path.name), path) for path in _listed(prefix.parent, key="--workload"))
+    found = {int(match[1]): path for match, path in matches if match}
     if not found:
         raise InputError(f"there is no file {prefix.name}.0.et", file=str(prefix.parent), key="--workload")
     return found
@@ -117,11 +114,9 @@ def opened(path: str, option: str) -> Iterator[bytes]:
 def _parts(folder: str) -> Iterator[tuple[str, str]]:
     """Yield which part of a run a file is, and its path; other files are passed over."""
     for path in _listed(Path(folder), key="DIR"):
-        match = _TRACE.fullmatch(path.name)
-        if match:
+        if match := _TRACE.fullmatch(path.name):
             yield "workload", str(path.with_name(match["prefix"]))
-        part = _part(path)
-        if part is not None:
+        if (part := _part(path)) is not None:
             yield part, str(path)
 
 

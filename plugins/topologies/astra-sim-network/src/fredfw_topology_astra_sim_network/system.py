@@ -71,8 +71,7 @@ class System:
             remarks.append((_SPLITS, f"left out: a collective over one dimension is in one piece, not {splits}"))
         if active > 1:
             remarks.append((_ACTIVE, f"left out: a dimension works on one piece at a time, not {active}"))
-        policy = self._one_of("scheduling-policy", _POLICIES)
-        if policy is not None:
+        if (policy := self._one_of("scheduling-policy", _POLICIES)) is not None:
             rule = f"left out: collectives that are ready share the links, in no order such as {policy}"
             remarks.append(("scheduling-policy", rule))
         self.step = number(self.table, "endpoint-delay", _ENDPOINT_DELAY)  # nanoseconds that each step takes longer
@@ -94,8 +93,7 @@ class System:
         if self._flag("roofline-enabled") and not self._flag("replay-only"):
             self.mode = "roofline"
         for key, name, unit in quantities:
-            value = number(self.table, key, 0.0)
-            if value:
+            if value := number(self.table, key, 0.0):
                 self.npu[name] = written(value, unit)
             elif self.mode == "roofline":
                 raise _wrong(key, "is missing, and roofline-enabled needs it", "a number above 0")

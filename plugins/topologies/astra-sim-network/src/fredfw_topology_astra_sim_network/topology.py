@@ -69,8 +69,7 @@ def _column(values: Any, key: str, convert: Callable[[Any], T | None], form: str
         raise InputError(f"{shown(values)} is not a list of values", key=key, accepted=f"a list of {form}")
     column = []
     for index, value in enumerate(values):
-        one = convert(value)
-        if one is None:
+        if (one := convert(value)) is None:
             raise InputError(f"{shown(value)} is refused", key=f"{key}[{index}]", accepted=form)
         column.append(one)
     return column
@@ -126,7 +125,6 @@ class AstraSimNetwork(Topology):
         return scopes_of_dimensions(len(self.blocks))
 
     def build(self) -> Fabric:
-        """Return the product of the dimensions."""
         dimensions = [evolve(block.dimension, tier=number) for number, block in enumerate(self.blocks)]
         name = "_".join(f"{block.topology}({block.npus})" for block in self.blocks)
         return product_fabric(dimensions, name, key="file")

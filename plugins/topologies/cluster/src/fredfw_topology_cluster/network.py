@@ -23,15 +23,12 @@ KINDS: tuple[Kind, ...] = "rail-optimised", "rail-only", "fat-tree"
 
 @frozen
 class Network:
-    """Fat trees whose hosts are the network cards (NICs) of the nodes.
+    """Fat trees whose hosts are the network cards (NICs) of the nodes."""
 
-    NIC ``j`` of a node is on rail ``j % rails``. The leaves of a tree come pod by pod, and rail by rail in a pod. A pod
-    is the nodes that share leaves. Places that would belong to nodes after the last one are empty.
-
-    Where packets are sprayed over all shortest paths, the links up of a switch carry the same, and so do all spines (or
-    cores) above the same leaves. Such links are one with their bandwidth together, and such switches are one.
-    """
-
+    # NIC ``j`` of a node is on rail ``j % rails``. The leaves of a tree come pod by pod, and rail by rail in a pod. A
+    # pod is the nodes that share leaves. Places that would belong to nodes after the last one are empty. Where packets
+    # are sprayed over all shortest paths, the links up of a switch carry the same, and so do all spines (or cores)
+    # above the same leaves. Such links are one with their bandwidth together, and such switches are one.
     nodes: int  # how many there are
     nics: int  # of a node
     rails: int  # groups of NICs that have leaves of their own; they divide the NICs
@@ -77,13 +74,11 @@ class Network:
         up = min(ports.up_ports, math.ceil(leaf / oversubscription - _ROUNDING))
         if leaves <= radix:
             return made(pod, (leaf, leaves), (1, up))
-        room = radix // 2 // own
-        if not room:
+        if not (room := radix // 2 // own):
             accepted = f"at least {2 * own}, or fewer rails"
             raise InputError(f"a spine of {radix} ports cannot connect {own} rails", key="radix", accepted=accepted)
         together = _even(pods, room)
-        groups = -(-pods // together)
-        if groups > radix:
+        if (groups := -(-pods // together)) > radix:
             message, most = f"{nodes} nodes do not fit three levels of switches with {radix} ports", room * radix
             accepted = f"1 to {most * (ports.down_ports // beside)}, or a higher radix"
             raise InputError(message, key="nodes", accepted=accepted)
@@ -158,12 +153,11 @@ class Step:
 
 
 class Layout:
-    """A cluster's nodes and links.
+    """A cluster's nodes and links."""
 
-    Nodes are those of the first node, of the second, and so on; then the PCIe switches (or CPUs) with a root each, the
-    network cards (NICs), and the switches tree by tree. Links come in the same order. NPUs, NICs and PCIe switches are
-    numbered node by node. A NIC of one NPU without such a switch is part of the NPU.
-    """
+    # Nodes are those of the first node, of the second, and so on; then the PCIe switches (or CPUs) with a root each,
+    # the network cards (NICs), and the switches tree by tree. Links come in the same order. NPUs, NICs and PCIe
+    # switches are numbered node by node. A NIC of one NPU without such a switch is part of the NPU.
 
     def __init__(self, inside: Fabric, network: Network, sharing: int) -> None:
         self.inside, self.network = inside, network  # of one node, and between their NICs

@@ -208,9 +208,8 @@ class Cluster(Topology):
     def scopes(self) -> tuple[str, ...]:
         """See ``Topology.scopes``; unknown where the links of a node have several, which are one tier here."""
         inside: tuple[str, ...] = self._given("node").scopes
-        if self.nodes == 1:
-            return inside
-        return (inside[0], "inter-pod") if len(set(inside)) == 1 else ()
+        several = (inside[0], "inter-pod") if len(set(inside)) == 1 else ()
+        return inside if self.nodes == 1 else several
 
     def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
         """See ``Topology.cost``; PCIe is not in the bill."""

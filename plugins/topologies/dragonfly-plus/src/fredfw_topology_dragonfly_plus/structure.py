@@ -93,8 +93,7 @@ class Structure:
         """Return the link from a gateway to a leaf of its group; without spines, any number if they are the same."""
         if self.spines:
             return self._local(leaf, gateway) + self.all_leaves * self.spines
-        start = leaf // self.leaves * self.leaves + gateway
-        return self._between(start, leaf % self.leaves)
+        return self._between(leaf // self.leaves * self.leaves + gateway, leaf % self.leaves)
 
     def _local(self, leaf: IntArray, gateway: IntArray) -> IntArray:
         return 2 * self.all_npus + leaf * self.spines + gateway

@@ -35,14 +35,13 @@ SwitchFlows = Mapping[int, tuple[SwitchFlow, ...]]  # what one route asks of eac
 
 
 class PortMap:
-    """The ports of every logical switch of a tree of switches.
+    """The ports of every logical switch of a tree of switches."""
 
-    A switch has one port for every NPU below it towards its children (those of child 0 first), as many towards its
-    parent (none at the root), then one per I/O controller: 4 + 4 + 4 on the paper's L1 switches with four controllers,
-    5 x 4 on L2 (FRED, ISCA 2025). A stream that goes up takes the port with the number of the first NPU below that
-    contributes to it, one that comes down that of the first NPU that receives it, so streams that share no NPU share no
-    port.
-    """
+    # A switch has one port for every NPU below it towards its children (those of child 0 first), as many towards its
+    # parent (none at the root), then one per I/O controller: 4 + 4 + 4 on the paper's L1 switches with four
+    # controllers, 5 x 4 on L2 (FRED, ISCA 2025). A stream that goes up takes the port with the number of the first NPU
+    # below that contributes to it, one that comes down that of the first NPU that receives it, so streams that share no
+    # NPU share no port.
 
     def __init__(self, kinds: IntArray, parents: IntArray, sources: IntArray, destinations: IntArray) -> None:
         self.sources, self.destinations = sources, destinations
@@ -141,8 +140,7 @@ class Circuits(AdmissionPolicy):
         return self._of(routes)[2]
 
     def conflict(self, together: Sequence[Routes]) -> Conflict | None:
-        key = tuple(together)
-        if key not in self._together:
+        if (key := tuple(together)) not in self._together:
             self._together[key] = self.conflict_among(stream for routes in together for stream in self.streams(routes))
         return self._together[key]
 
@@ -152,8 +150,7 @@ class Circuits(AdmissionPolicy):
         # that: each goes to the first turn in which all its ports are free, and every turn must route.
         for turn in _turns(streams):
             for switch in sorted(turn):
-                cause = self._route(self.ports.ports[switch], turn[switch])
-                if cause is not None:
+                if (cause := self._route(self.ports.ports[switch], turn[switch])) is not None:
                     return Conflict(self.node_name(switch), cause)
         return None
 
@@ -177,8 +174,7 @@ class Circuits(AdmissionPolicy):
         return tuple(np.array(part) for part in parts)
 
     def _of(self, routes: Routes) -> tuple[tuple[SwitchFlows, ...], BoolArray, bool]:
-        known = self._known.get(routes)
-        if known is None:
+        if (known := self._known.get(routes)) is None:
             streams = self.ports.flows(routes)
             at_switches = [[flow for carried in stream.values() for flow in carried] for stream in streams]
             unicasts = [all(len(one.inputs) == len(one.outputs) == 1 for one in flows) for flows in at_switches]
@@ -232,8 +228,7 @@ class CircuitAdmission(Admission):
         if not circuits.in_network(routes):
             return Start()
         rivals = [one.routes for one in active if one.priority == flows.priority and circuits.in_network(one.routes)]
-        conflict = circuits.conflict([routes, *rivals])
-        if conflict is None:
+        if (conflict := circuits.conflict([routes, *rivals])) is None:
             return Start()
         self._met.add(routes)
         self._first = self._first or conflict

@@ -52,8 +52,7 @@ def phases(mesh: DeviceMesh) -> Iterator[tuple[str, tuple[Stream, ...]]]:
     # Those that hold the same activations are along the axes inside the pipeline.
     inside = list(takewhile(lambda axis: axis != PP, mesh.axes))
     for step in (1, -1):
-        pairs = [(stage, stage + step) for stage in stages if stage + step in stages]
-        if pairs:
+        if pairs := [(stage, stage + step) for stage in stages if stage + step in stages]:
             held = [mesh.groups(*inside, pp=stage).tolist() for stage in stages]
             rows = range(len(held[0]))
             yield PP, tuple(Stream((held[a][row][0],), tuple(held[b][row])) for row in rows for a, b in pairs)
@@ -137,7 +136,6 @@ def check(fabric: Fabric, placement: Placement, meshes: Iterable[DeviceMesh]) ->
             continue
         for phase, streams in phases(mesh):
             asked += 1
-            conflict = conflict_of(streams, np.asarray(places))
-            if conflict is not None:
+            if (conflict := conflict_of(streams, np.asarray(places))) is not None:
                 findings.append(Finding(phase, str(conflict), conflict.cause.proven, mesh))
     return Check(Circuits.of(fabric).m, placement.name, tried, asked, tuple(findings))

@@ -43,8 +43,7 @@ class RoutablePlacement(Placement):
         npus = len(fabric.npus)
         best, left = np.arange(npus), len(asked) + 1
         for order in _nestings(mesh, npus):
-            found = count(order)
-            if found < left:
+            if (found := count(order)) < left:
                 best, left = order, found
             if not left:
                 return best
@@ -68,8 +67,7 @@ class RoutablePlacement(Placement):
             one, other = int(random.integers(workers)), int(random.integers(len(order)))
             changed = order.copy()
             changed[[one, other]] = order[[other, one]]
-            found = count(changed)
-            if found <= left:
+            if (found := count(changed)) <= left:
                 order, left = changed, found
         return order, left
 

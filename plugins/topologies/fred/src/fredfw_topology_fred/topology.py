@@ -68,8 +68,7 @@ class Fred(Topology):
     on_conflict: str = units.choice(POLICIES, "block", help="what is done where a switch cannot route streams together")
 
     def __attrs_post_init__(self) -> None:
-        depth = len(self.arity)
-        if depth > _MOST:
+        if (depth := len(self.arity)) > _MOST:
             raise InputError(f"{depth} switch levels", key="arity", accepted=f"1 to {_MOST} of them")
         if len(self.uplinks) != depth:
             what = "no bandwidths" if self.bandwidths is None else f"{len(self.uplinks)} bandwidths"

@@ -35,7 +35,6 @@ class HyperX(Topology):
     link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
 
     def build(self) -> Fabric:
-        """Return the product of full meshes."""
         each = (units.per_dimension(one, self.dimensions) for one in (self.link_bandwidth, self.link_latency))
         meshes = [
             Dimension.of_links("fully-connected", size, bandwidth, latency, energy=self.link_energy)

@@ -63,8 +63,7 @@ class _Device:
         self.place = place
         self.components = dict[str, tuple[str, int]]()  # kind and count of each by its name
         for where, one in _entries(table, "components", place):
-            kind = one.get("choice")
-            if kind not in _KINDS:
+            if (kind := one.get("choice")) not in _KINDS:
                 raise _wrong(f"{where}.choice", f"{shown(kind)} is not known", ", ".join(_KINDS))
             check_keys(one, ("name", "description", "count", "choice", kind), where)
             self.components[_name(one, self.components, where, "components")] = kind, _count(one, where)
@@ -159,8 +158,7 @@ class Infrastructure:
     def _join(
         self, edge: Mapping[str, Any], place: str, ends: list[list[str]], links: Mapping[str, Link], within: str | None
     ) -> None:
-        scheme = edge.get("scheme")
-        if scheme not in _SCHEMES:
+        if (scheme := edge.get("scheme")) not in _SCHEMES:
             raise _wrong(f"{place}.scheme", f"{shown(scheme)} is not known", ", ".join(_SCHEMES))
         link = links[_known(as_text(edge.get("link"), f"{place}.link"), links, f"{place}.link", "link")]
         prefix = "" if within is None else f"{within}."
@@ -194,8 +192,7 @@ def _quantity(
     table: Mapping[str, Any], key: str, units: Mapping[str, float], convert: Callable[[float, float], float], place: str
 ) -> float | None:
     """Return a value in SI units, or ``None`` where the file does not say."""
-    given = table.get(key)
-    if given is None:
+    if (given := table.get(key)) is None:
         return None
     place, accepted = f"{place}.{key}", f"one of {', '.join(units)}"
     as_table(given, place, accepted=accepted)
@@ -220,8 +217,7 @@ def _endpoint(edge: Mapping[str, Any], key: str, place: str, known: Sequence[str
 
 
 def _part(text: str, place: str) -> tuple[str, str]:
-    match = _PART.fullmatch(text)
-    if match is None:
+    if (match := _PART.fullmatch(text)) is None:
         raise _wrong(place, f"{text[:_SHOWN]!r} is not a name with a slice", "such as nic[0] or xpu[0:4]")
     return match["name"], match["slice"] or ""
 
@@ -249,8 +245,7 @@ def _count(table: Mapping[str, Any], place: str) -> int:
 
 
 def _name(table: Mapping[str, Any], known: Mapping[str, Any], place: str, what: str) -> str:
-    name = as_text(table.get("name"), f"{place}.name")
-    if name in known:
+    if (name := as_text(table.get("name"), f"{place}.name")) in known:
         raise _wrong(f"{place}.name", f"{name!r} is there twice", f"{what} of different names")
     return name
 
@@ -374,14 +369,11 @@ class InfraGraph(Topology):
 
     def _notes(self, links: list[Link]) -> tuple[str, ...]:
         path, notes = self.file.path, []
-        given = {link.name for link in links if link.bandwidth is None}
-        if given:
+        if given := {link.name for link in links if link.bandwidth is None}:
             notes.append(f"{path} has no bandwidth for {', '.join(sorted(given))}: that of the fields is used")
-        without = {link.name for link in links if link.latency is None} - set(self.latencies)
-        if without:
+        if without := {link.name for link in links if link.latency is None} - set(self.latencies):
             notes.append(f"{path} has no latency for {', '.join(sorted(without))}: 0 s")
         return tuple(notes)
 
     def build(self) -> Fabric:
-        """Return the network of the file."""
         return self.fabric

@@ -40,12 +40,10 @@ def _entry(given: object, key: str) -> str:
     match = _ENTRY.fullmatch(given) if isinstance(given, str) else None
     if match is None:
         raise InputError(f"{given!r} is not a dimension", key=key, accepted=FORM)
-    kind = _KINDS.get(_plain(match[1]))
-    if kind is None:
+    if (kind := _KINDS.get(_plain(match[1]))) is None:
         hint = nearest(match[1].lower(), ["ring", "line", "fully-connected", "switch"])
         raise InputError(f"{match[1]!r} is not a kind of dimension{hint}", key=key, accepted=FORM)
-    digits = (match[2] or match[3]).lstrip("0")
-    if digits in ("", "1"):
+    if (digits := (match[2] or match[3]).lstrip("0")) in ("", "1"):
         raise InputError(f"{given!r} has no neighbours", key=key, accepted=FORM)
     return f"{kind} {digits}"
 
@@ -124,7 +122,6 @@ class MultiDimensional(Topology):
         return scopes_of_dimensions(len(self.dimensions), self.names or ())
 
     def build(self) -> Fabric:
-        """Return the product."""
         count = len(self.dimensions)
         given = self.link_bandwidths or self.bandwidths or _THEMIS_BANDWIDTHS
         latencies = units.per_dimension(self.latencies or _THEMIS_LATENCIES, self.dimensions)

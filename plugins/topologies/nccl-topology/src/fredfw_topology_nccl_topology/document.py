@@ -52,8 +52,7 @@ class Device:
             target, tclass = one.get("target", "").lower(), one.get("tclass", "")
             if not target:
                 raise _wrong(f"{self.name}.{one.tag}.target", "is missing", "the bus id of the other end")
-            count = self.whole(one, "count", 1)
-            if count < 1:
+            if (count := self.whole(one, "count", 1)) < 1:
                 raise _wrong(f"{self.name}.{one.tag}.count", f"{count} is refused", "a whole number of at least 1")
             rate = rates.xgmi(self.gcn) if one.tag == "xgmi" or self.gcn else rates.nvlink(self.sm)
             if rate is None:
@@ -121,8 +120,7 @@ def _name(element: Element, number: int) -> str:
         return f"cpu{element.get('numaid', number)}"
     if element.tag == "nic":  # without a PCIe device of its own
         return "+".join(port for port, _ in _ports(element)) or f"nic{number}"
-    name = element.get("busid", "").lower()
-    if not name:
+    if not (name := element.get("busid", "").lower()):
         raise _wrong("pci", "has no busid", "a bus id such as 0000:3b:00.0")
     return name
 
@@ -134,8 +132,7 @@ def _ports(card: Element) -> Iterator[tuple[str, float]]:
 
 
 def _number(element: Element, key: str, name: str, default: float = 0, *, whole: bool = False) -> float:
-    text = element.get(key)
-    if text is None:
+    if (text := element.get(key)) is None:
         return default
     try:
         number = int(text, 0) if whole else float(text)

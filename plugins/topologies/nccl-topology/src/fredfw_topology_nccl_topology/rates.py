@@ -22,8 +22,7 @@ _INTEL = ((0, 6.0), (0x55, 10.0), (0x8F, 22.0), (0xCF, 40.0))
 
 def nvlink(sm: int) -> float | None:
     """Return bytes per second and direction of an NVLink of compute capability ``sm``; ``None`` below 60."""
-    place = bisect_right([known for known, _ in _NVLINK], sm)
-    if not place:
+    if not (place := bisect_right([known for known, _ in _NVLINK], sm)):
         return None
     # 8.6 and 8.9 have slower links than 8.0; all others have those of the architecture before.
     return _NVLINK[place - 1][1] * GIGABYTE

@@ -57,16 +57,12 @@ class NcclTopology(Topology):
             return _Server(self, *read(self.file.read())).fabric(inside)
 
     def build(self) -> Fabric:
-        """Return the server."""
         return self.fabric
 
 
 @define
 class _Server:
-    """A fabric in the making.
-
-    Nodes are the GPUs, the switches of NVLinks, then what PCIe connects: shortest paths prefer lower numbers.
-    """
+    """A fabric in the making: GPUs, switches of NVLinks, then what PCIe connects, as paths prefer lower numbers."""
 
     topology: NcclTopology
     devices: list[Device]
@@ -77,8 +73,7 @@ class _Server:
     notes: list[str] = field(factory=list)
 
     def fabric(self, inside: Fabric | None) -> Fabric:
-        gpus = self._gpus()
-        if not gpus:
+        if not (gpus := self._gpus()):
             accepted = "a file with gpu elements, or PCIe devices of the classes 0x03 and 0x12"
             raise InputError("there is no GPU", accepted=accepted)
         node = {device.name: self._add(NodeKind.NPU, f"gpu{number}") for number, device in enumerate(gpus)}
@@ -200,8 +195,7 @@ class _Server:
         cpus = list[tuple[int, str, float | None]]()
         for device in self.devices:
             element, ports = device.element, device.ports
-            number = node.get(device.name)
-            if number is None:
+            if (number := node.get(device.name)) is None:
                 plain = device.name if device.kind == "cpu" else f"{device.kind} {device.name}"
                 number = self._add(NodeKind.SWITCH, "+".join(port for port, _ in ports) or plain)
             place.append(number)

@@ -148,7 +148,6 @@ class NodeLink(Topology):
             return self._fabric(read(self.file.read()))
 
     def build(self) -> Fabric:
-        """Return the network of the file."""
         return self.fabric
 
     def _fabric(self, graph: Graph) -> Fabric:
@@ -190,8 +189,7 @@ class NodeLink(Topology):
             if name in seen:
                 raise _wrong(place, f"{name!r} is there twice", "nodes of different names")
             seen.add(name)
-            kind = attributes.get("kind")
-            if kind is None:
+            if (kind := attributes.get("kind")) is None:
                 raise _wrong(f"{place}.kind", "is missing", ", ".join(_KINDS))
             kinds.append(_KINDS[as_choice(kind, _KINDS, f"{place}.kind")])
             names.append(_text(attributes, "name", place) or name)
@@ -250,8 +248,7 @@ class NodeLink(Topology):
         given = graph.attributes.get("notes", [])
         if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
             raise _wrong("graph.notes", "is not a list of texts", "a list of texts")
-        without = sum("latency" not in attributes for *_, attributes in graph.edges)
-        if without:
+        if without := sum("latency" not in attributes for *_, attributes in graph.edges):
             given = [*given, f"{self.file.path} has no latency for {without} of {len(graph.edges)} edges: 0 s"]
         return tuple(given)
 

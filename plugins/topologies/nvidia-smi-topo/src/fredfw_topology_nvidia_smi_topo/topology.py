@@ -113,7 +113,6 @@ class NvidiaSmiTopo(Topology):
             return Matrix(self.file.text())
 
     def build(self) -> Fabric:
-        """Return the server."""
         return _Server(self, self.matrix).fabric()
 
 
@@ -163,14 +162,12 @@ class _Server:
         joined = {pair: self.matrix.nvlinks(*pair) for pair in combinations(self.matrix.gpus, 2)}
         each = max(joined.values(), default=0)
         alike = bool(each) and min(joined.values()) == each
-        switched = of.nvswitch
-        if switched is None:
+        if (switched := of.nvswitch) is None:
             switched = alike and each * (count - 1) > _MOST_LINKS
         if switched and each:
             switch = self._add(NodeKind.SWITCH, "NVSwitch")
             for name, number in gpus.items():
-                most = max(joined[pair] for pair in joined if name in pair)
-                if most:
+                if most := max(joined[pair] for pair in joined if name in pair):
                     self._cable(number, switch, most * of.nvlink, of.nvlink_latency)
             level = Level(count, "switch", each * of.nvlink, 2 * of.nvlink_latency, name="node") if alike else None
             return level, f"{path} does not say where NVLinks lead: to one NVSwitch is assumed"

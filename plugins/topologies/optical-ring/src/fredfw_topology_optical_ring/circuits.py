@@ -37,8 +37,7 @@ def colour_arcs(start: IntArray, hops: IntArray, links: int) -> IntArray:
     best, fewest = np.zeros(0, dtype=np.intp), len(start) + 1
     for cut in cuts:
         colours = _sweep((start - cut) % links, hops, links)
-        count = int(colours.max(initial=-1)) + 1
-        if count < fewest:
+        if (count := int(colours.max(initial=-1)) + 1) < fewest:
             best, fewest = colours, count
         if fewest == covered.max():
             break
@@ -60,8 +59,7 @@ def _sweep(start: IntArray, hops: IntArray, links: int) -> IntArray:
     for arc, begin, stop in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
         while used and used[0][0] <= begin:
             insort(free, heappop(used)[1:])
-        fit = bisect_left(free, (stop, 0))
-        if fit < len(free):
+        if (fit := bisect_left(free, (stop, 0))) < len(free):
             room, which = free.pop(fit)
         else:
             room, which = links, count
@@ -72,10 +70,7 @@ def _sweep(start: IntArray, hops: IntArray, links: int) -> IntArray:
 
 
 class Circuits:
-    """``C`` circuits, one for each of the flows of ``routes`` that have any links; keeps the routes alive.
-
-    Links are numbered as by ``ring_links``; ``inherited`` are the colours of circuits that have some already.
-    """
+    """``C`` circuits, one for each flow of ``routes`` with links, which is kept alive; their colours may be given."""
 
     def __init__(self, routes: Routes, nodes: int, inherited: IntArray | None = None) -> None:
         self.routes, self.nodes, self._inherited = routes, nodes, inherited

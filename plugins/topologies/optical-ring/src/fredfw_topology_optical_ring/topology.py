@@ -69,8 +69,7 @@ class OpticalRing(Topology):
         if self.budget is None and (alone := powers + losses):
             message = f"{getattr(self, alone[0])!r} alone bounds no arc"
             raise InputError(message, key=alone[0], accepted="laser_power and receiver_sensitivity as well")
-        lost = self.too_much(1)
-        if lost is not None:
+        if (lost := self.too_much(1)) is not None:
             message = f"an arc of one hop loses {lost:g} dB, laser and receiver have {self.budget:g} dB between them"
             raise InputError(message, key="laser_power", accepted="enough power for one hop")
 

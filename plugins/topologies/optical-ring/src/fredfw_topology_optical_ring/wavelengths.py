@@ -50,7 +50,11 @@ class Spectrum:
     def find(self, circuits: Circuits, *, stripe: bool) -> Assignment | None:
         """Return free wavelengths, the lowest, or ``None``; with ``stripe`` as many each as there are for all."""
         if self.load.any():
-            lanes = self._lanes_beside_others(circuits, stripe=stripe)
+            # Of each direction, those that are free on all links that the circuits use.
+            both = zip(np.split(circuits.load > 0, 2), np.split(self._busy, 2), strict=True)
+            free = [np.flatnonzero(~np.logical_or.reduce(busy[links])) for links, busy in both]
+            enough = all(len(lanes) >= count for lanes, count in zip(free, circuits.colours, strict=True))
+            lanes = _by_colour(circuits, free, stripe=stripe) if enough else self._first_fit(circuits)
             return None if lanes is None else Assignment(circuits, lanes, self._lanes)
         if circuits not in self._alone:
             lanes = _by_colour(circuits, [np.arange(self._lanes)] * 2, stripe=stripe)
@@ -83,13 +87,6 @@ class Spectrum:
     @property
     def _flat(self) -> BoolArray:
         return self._busy.reshape(-1)  # which in a copy must be of its own
-
-    def _lanes_beside_others(self, circuits: Circuits, *, stripe: bool) -> IntArray | None:
-        # Of each direction, those that are free on all links that the circuits use.
-        both = zip(np.split(circuits.load > 0, 2), np.split(self._busy, 2), strict=True)
-        free = [np.flatnonzero(~np.logical_or.reduce(busy[links])) for links, busy in both]
-        enough = all(len(lanes) >= count for lanes, count in zip(free, circuits.colours, strict=True))
-        return _by_colour(circuits, free, stripe=stripe) if enough else self._first_fit(circuits)
 
     def _first_fit(self, circuits: Circuits) -> IntArray | None:
         """Return the ``(C, 1)`` lowest wavelengths that are free, in the order in which the arcs begin."""
@@ -142,8 +139,7 @@ class Wavelengths(AdmissionPolicy):
     def refusal(self, circuits: Circuits) -> str | None:
         if not circuits.are_arcs:
             return "a flow does not follow the ring from node to node; use the shortest-arc router"
-        lost = self.ring.too_much(int(circuits.hops.max()))
-        if lost is not None:
+        if (lost := self.ring.too_much(int(circuits.hops.max()))) is not None:
             arc = circuits.name(int(circuits.hops.argmax()))
             return f"the arc from {arc}, loses {lost:g} dB, and the loss budget is {self.ring.budget:g} dB"
         return None
@@ -172,8 +168,7 @@ class WavelengthAdmission(Admission):
         circuits = self._wavelengths.circuits(flows.routes)
         if not len(circuits):
             return Start()
-        reason = self._wavelengths.refusal(circuits)
-        if reason is not None:
+        if (reason := self._wavelengths.refusal(circuits)) is not None:
             return Refuse(reason)
         if circuits.most_colours > ring.lanes:
             return self._too_many(flows, circuits)
@@ -200,8 +195,7 @@ class WavelengthAdmission(Admission):
         )
 
     def release(self, flows: FlowSet) -> None:
-        running = self._running.get(flows)
-        if running is not None:
+        if (running := self._running.get(flows)) is not None:
             self._spectrum.free(running.pop(0))
             if not running:
                 del self._running[flows]

@@ -100,13 +100,10 @@ def _wrong(line: int, message: str, accepted: str | None = _FORM) -> InputError:
 
 @frozen
 class SimaiRouter(Router):
-    """Routes over NVLinks between GPUs of one server, and over all shortest paths between servers.
+    """Routes over NVLinks between GPUs of one server, and over all shortest paths between servers."""
 
-    A server is what links of tier 0 connect; a network of one tier has no servers. Of equally short paths in a server
-    the one over the switch with the lowest number is taken, which is the NVSwitch. Trees are those of the router
-    ``shortest-path``.
-    """
-
+    # A server is what links of tier 0 connect; a network of one tier has no servers. Of equally short paths in a server
+    # the one over the switch with the lowest number is taken, which is the NVSwitch.
     name: ClassVar[str] = "simai"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:

@@ -92,8 +92,7 @@ class _Table:
 
     def seconds(self, pattern: str, ranks: int, nodes: int, size: float) -> float:
         """Return the time of a call; between two sizes, its logarithm is linear in that of the size."""
-        curve = self.curves.get((pattern, ranks, nodes))
-        if curve is None:
+        if (curve := self.curves.get((pattern, ranks, nodes))) is None:
             raise InputError(
                 f"{self.file} has no {pattern} among {ranks} ranks in {units.counted(nodes, 'node')}",
                 accepted=", ".join(f"{name} among {n} in {m}" for name, n, m in sorted(self.curves)),
@@ -113,8 +112,7 @@ class _Table:
 
 
 def _check_header(header: Sequence[str]) -> None:
-    missing = next((one for one in _COLUMNS if one not in header), None)
-    if missing is None:
+    if (missing := next((one for one in _COLUMNS if one not in header), None)) is None:
         return
     message = f"has no column {missing!r}"
     quantity, unit, _ = missing.partition("_")

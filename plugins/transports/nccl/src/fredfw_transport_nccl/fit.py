@@ -165,11 +165,9 @@ def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[
 
 
 def _mean(constants: Fit, chosen: Sequence[Measurement]) -> float:
-    logs = []
-    for one in chosen:
-        pattern = "point-to-point" if one.pattern == SEND else one.pattern
-        logs.append(abs(math.log(time(one.machine, constants, pattern, one.size) / one.seconds)))
-    return float(np.mean(logs))
+    names = ["point-to-point" if one.pattern == SEND else one.pattern for one in chosen]
+    times = [time(one.machine, constants, name, one.size) for one, name in zip(chosen, names, strict=True)]
+    return float(np.mean([abs(math.log(took / one.seconds)) for one, took in zip(chosen, times, strict=True)]))
 
 
 def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
@@ -181,12 +179,8 @@ def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[
     for stage in FREE:
         for part in ("fitted", "held out"):
             for name in ("all", *(name for name, _ in CLASSES)):
-                rows = [
-                    one
-                    for one in measurements
-                    if stage.takes(one) and one.fitted == (part == "fitted") and name in ("all", one.size_class)
-                ]
-                if not rows:
+                mine = (one for one in measurements if stage.takes(one) and one.fitted == (part == "fitted"))
+                if not (rows := [one for one in mine if name in ("all", one.size_class)]):
                     continue
                 medianed = [median(medians[one.machine, one.pattern, one.size]) for one in rows]
                 floor = [abs(math.log(one / row.seconds)) for one, row in zip(medianed, rows, strict=True)]

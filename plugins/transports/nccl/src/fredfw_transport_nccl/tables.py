@@ -99,8 +99,7 @@ def fitted(family: str, without: str | None = None, file: File | None = None) ->
 
 def given_families(file: File) -> tuple[str, ...]:
     written = _written(file)
-    found = tuple(family for family in families() if family in written)
-    if not found:
+    if not (found := tuple(family for family in families() if family in written)):
         message = f"has no constants of {' or '.join(families())}"
         raise InputError(message, file=file.path, key="constants", accepted=_ACCEPTED)
     return found

@@ -85,8 +85,7 @@ class Machine:
 
     def _nvls(self, speeds: str, rate: float, most: float) -> float:
         """Return the bytes of buffer per second where channels together have a ``rate``, and bus bandwidth a most."""
-        count = self.channels
-        if not count:
+        if not (count := self.channels):
             return 0.0
         table = published()["nvls"][self.facts["generation"]]
         speed = next((one for one in table[speeds] if count * one * GIGABYTE <= rate), 0.0)

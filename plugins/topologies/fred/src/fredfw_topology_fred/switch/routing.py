@@ -164,8 +164,7 @@ class Search:
         clashes: list[int] = []
         place: tuple[int, ...] = ()
         while True:
-            carriers = self.colour(conflicts, clashes)
-            if carriers is None:
+            if (carriers := self.colour(conflicts, clashes)) is None:
                 return _Stuck(flows, place)
             middles: list[SwitchConfiguration | None] = []
             for middle in range(m):
