@@ -24,28 +24,13 @@ NAMES = {"linux": "-Wl,-soname,engine.so", "darwin": "-Wl,-install_name,@rpath/e
 
 
 def own_compiler() -> list[str] | None:
-    """Return the machine's compiler, or ``None``."""
-    named = os.environ.get("CXX", "").split()
-    for command in (named, ["c++"], ["g++"], ["clang++"]):
-        if command and shutil.which(command[0]):
-            return command
-    return None
+    commands = (os.environ.get("CXX", "").split(), ["c++"], ["g++"], ["clang++"])
+    return next((command for command in commands if command and shutil.which(command[0])), None)
 
 
 def build(root: Path, folder: Path, own: list[str] | None, *more: str) -> Path:
-    """Return the library, compiled from the sources below ``root`` in an empty ``folder``.
-
-    Args:
-        root: The folder of this file.
-        folder: Where it is built.
-        own: The machine's compiler; ``None`` for the one of the wheel ``ziglang``.
-        more: Flags beside those that there are.
-
-    Raises:
-        RuntimeError: The compiler fails; says what it says.
-    """
+    """Return the library, compiled in an empty ``folder`` with ``more`` flags; ``own``: ``None`` for ``ziglang``."""
     compiler = own or [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
-    sources = sorted((root / "source").glob("*.cpp"))
     library = folder / "built.so"
     # What zig links in has everything that a debugger may ask for, which is 12 MB.
     alone = [] if own else ["-s"]
@@ -64,7 +49,7 @@ def build(root: Path, folder: Path, own: list[str] | None, *more: str) -> Path:
     # One file for each core: the standard library's templates cost as much as the sources.
     cores = os.cpu_count() or 1
     joined: list[list[Path]] = [[] for _ in range(cores)]
-    for source in sorted(sources, key=_size, reverse=True):
+    for source in sorted(sorted((root / "source").glob("*.cpp")), key=_size, reverse=True):
         min(joined, key=lambda group: sum(map(_size, group))).append(source)
     parts = []
     for number, group in enumerate(group for group in joined if group):
@@ -87,7 +72,6 @@ class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is
     """Adds the library and its header to the wheel."""
 
     def dependencies(self) -> list[str]:
-        """Return what the build needs beside hatchling."""
         return [] if own_compiler() else ["ziglang>=0.13"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -115,6 +99,5 @@ class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002  (its interface)
         """Remove what is in the wheel now."""
-        folder = getattr(self, "_folder", None)
-        if folder is not None:
+        if (folder := getattr(self, "_folder", None)) is not None:
             folder.cleanup()
