@@ -4,19 +4,10 @@ import attrs
 import numpy as np
 import pytest
 
-from fredfw import (
-    Bill,
-    BillItem,
-    Dimension,
-    Fabric,
-    NodeKind,
-    Prices,
-    Topology,
-    product_fabric,
-    scopes_of_dimensions as scopes_of,
-)
+from fredfw import Bill, BillItem, Dimension, Fabric, NodeKind, Prices, Topology, product_fabric
 from fredfw.errors import InputError
 from fredfw.fabric import Price
+from fredfw.fabric.cost import scopes_of_dimensions as scopes_of
 from fredfw.fabric.view import Kind
 
 GB = 1e9

@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from fredfw import Fabric, Level, NodeKind, ShortestPathRouter
 from fredfw.errors import InputError
-from fredfw.fabric import (
-    Capabilities,
-    Defaults,
-    Fabric,
-    Level,
-    NodeKind,
-    OpenAdmission,
-    ShortestPathRouter,
-    ValiantRouter,
-)
+from fredfw.fabric import Capabilities, Defaults, OpenAdmission, ValiantRouter
 
 
 def build(**changes: Any) -> Fabric:

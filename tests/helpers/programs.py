@@ -15,21 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import (
-    Admission,
-    AdmissionPolicy,
-    Decompose,
-    Fabric,
-    FlowSet,
-    GraphBuilder,
-    Routes,
-    Split,
-    Start,
-    TaskGraph,
-    Wait,
-)
+from fredfw import GraphBuilder, TaskGraph
 from fredfw.experiment.results import GraphResult
-from fredfw.fabric import Decision, IdealTransport, MemoryTier, with_memories
+from fredfw.fabric import Decision, Fabric, FlowSet, IdealTransport, MemoryTier, Routes, with_memories
+from fredfw.fabric.admission import Admission, AdmissionPolicy, Decompose, Split, Start, Wait
 from fredfw.framework import Framework
 from fredfw.simulation import LinkEvent, MaxMin
 from fredfw.workloads.composition import JobGraph, composed

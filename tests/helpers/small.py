@@ -11,21 +11,8 @@ from attrs import astuple, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Admission, AdmissionPolicy, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
-from fredfw.simulation import (
-    CircuitPreempt,
-    Executor,
-    FlowNetwork,
-    Incidence,
-    Lowering,
-    MaxMin,
-    Planner,
-    ScheduleRun,
-    SharingPolicy,
-    Simulator,
-    StrictLinks,
-    Timeline,
-    WeightedMaxMin,
-)
+from fredfw.simulation import Executor, FlowNetwork, Lowering, Planner, ScheduleRun, Simulator, Timeline
+from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
 

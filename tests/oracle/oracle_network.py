@@ -13,21 +13,8 @@ from random import Random
 import numpy as np
 from attrs import Factory, define, evolve
 
-from fredfw.fabric import (
-    Admission,
-    AlwaysStart,
-    Costs,
-    Fabric,
-    FlowSet,
-    LiveRouter,
-    NodeKind,
-    Operation,
-    Router,
-    Routes,
-    Start,
-    Wait,
-    answers,
-)
+from fredfw import Admission, Costs, Fabric, FlowSet, NodeKind, Operation, Router, Routes
+from fredfw.fabric import AlwaysStart, LiveRouter, Start, Wait, answers
 from fredfw.simulation import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin
 
 # At one moment: what has ended, then channels choose and ranks enter, then flows of ranks start.

@@ -9,21 +9,10 @@ import pytest
 from attrs import evolve
 from small import Log, ends, flows, joined, pipe, star, started
 
+from fredfw import Admission, Decompose, Fabric, FlowSet, Operation, Routes, ShortestPathRouter
 from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.errors import PluginError, SimulationError
-from fredfw.fabric import (
-    Admission,
-    Decision,
-    Decompose,
-    Fabric,
-    FlowSet,
-    Operation,
-    Routes,
-    ShortestPathRouter,
-    Split,
-    Start,
-    Wait,
-)
+from fredfw.fabric import Decision, Split, Start, Wait
 from fredfw.simulation import FlowNetwork
 from fredfw.typing import IntArray
 

@@ -15,17 +15,7 @@ from small import Log, flows, joined, started
 
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.errors import InputError
-from fredfw.fabric import (
-    Admission,
-    AlwaysStart,
-    Decision,
-    Fabric,
-    FlowSet,
-    LiveRouter,
-    Router,
-    Routes,
-    Start,
-)
+from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, LiveRouter, Router, Routes, Start
 from fredfw.simulation import FlowNetwork
 
 

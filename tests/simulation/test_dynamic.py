@@ -13,15 +13,7 @@ from small import Log, ends, flows, pipe
 from fredfw import Framework
 from fredfw.errors import PluginError
 from fredfw.fabric import Fabric
-from fredfw.simulation import (
-    ActiveFlows,
-    Dynamics,
-    FlowNetwork,
-    HeldRates,
-    Samples,
-    StatefulSharing,
-    max_min,
-)
+from fredfw.simulation import ActiveFlows, Dynamics, FlowNetwork, HeldRates, Samples, StatefulSharing, max_min
 from fredfw.typing import FloatArray, IntArray
 
 

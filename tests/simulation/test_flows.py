@@ -13,19 +13,8 @@ from hypothesis import given, strategies as st
 from small import KNOWN, derived, flows, joined, switched
 
 from fredfw.fabric import Fabric, FlowSet, Router, Routes
-from fredfw.simulation import (
-    ActiveFlows,
-    Dynamics,
-    FlowNetwork,
-    HeldRates,
-    MaxMin,
-    SharingPolicy,
-    StatefulSharing,
-    Statistics,
-    engine,
-    max_min as fair_rates,
-)
-from fredfw.simulation.engine import max_min
+from fredfw.simulation import FlowNetwork, MaxMin, SharingPolicy, Statistics, engine
+from fredfw.simulation.sharing import ActiveFlows, Dynamics, HeldRates, StatefulSharing, max_min
 from fredfw.simulation.ways import Way, Ways
 from fredfw.typing import FloatArray, IntArray
 
@@ -156,7 +145,7 @@ class Fair(Dynamics):
     """Asks again and again, and always gets max-min fair rates."""
 
     def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
-        return HeldRates(fair_rates(flows.incidence, capacities), now + 17.3)
+        return HeldRates(max_min(flows.incidence, capacities), now + 17.3)
 
 
 class Held(StatefulSharing):
@@ -305,7 +294,7 @@ def test_a_change_of_links_is_not_one_of_the_fabric() -> None:
 def test_a_flow_at_its_cap_does_not_wait_for_others() -> None:
     # The first link offers 1 to each of its two flows, which is the cap of one; the other has 0.5 on the second link.
     offsets, links = np.array([0, 1, 3]), np.array([0, 0, 1])
-    rates, passes = max_min(offsets, links, None, np.array([1.0, np.inf]), np.array([2.0, 0.5]))
+    rates, passes = engine.max_min(offsets, links, None, np.array([1.0, np.inf]), np.array([2.0, 0.5]))
     assert rates.tolist() == [1.0, 0.5]
     assert passes == 1
 
@@ -319,7 +308,7 @@ def test_flows_apart_have_what_their_links_and_caps_allow(data: st.DataObject) -
     number = st.floats(0, 1e12, allow_subnormal=False)
     capacities = np.array(data.draw(st.lists(number, min_size=12, max_size=12)))
     caps = np.array(data.draw(st.lists(number | st.just(np.inf), min_size=len(lengths), max_size=len(lengths))))
-    rates, passes = max_min(offsets, links, None, caps, capacities)
+    rates, passes = engine.max_min(offsets, links, None, caps, capacities)
     expected = [min([cap, *capacities[links[a:b]]]) for cap, a, b in zip(caps, offsets, offsets[1:], strict=False)]
     assert rates.tolist() == expected
     assert passes == (len(links) > 0)

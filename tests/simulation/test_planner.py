@@ -10,31 +10,14 @@ import pytest
 from attrs import evolve, frozen
 from small import Admitting, Never, joined
 
-from fredfw import (
-    Admission,
-    Call,
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    Costs,
-    Fabric,
-    FlowSet,
-    GroupView,
-    Level,
-    NodeKind,
-    Pattern,
-    Phase,
-    Refuse,
-    Routes,
-    Schedule,
-    ShortestPathRouter,
-    Start,
-    Transport,
-    pipelined,
-    ring_schedule,
-)
+from fredfw import Call, CollectiveAlgorithm, CollectiveRequest, Costs, NodeKind, Pattern, Phase, Schedule, Transport
+from fredfw.collectives import pipelined, ring_schedule
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import AlwaysStart, Decision, Defaults, OpenAdmission
+from fredfw.fabric import Admission, AlwaysStart, Decision, Defaults, Fabric, FlowSet, GroupView, Level, OpenAdmission
+from fredfw.fabric.admission import Refuse, Start
+from fredfw.fabric.flows import Routes
+from fredfw.fabric.routing import ShortestPathRouter
 from fredfw.simulation import Planner, Simulator
 from fredfw.simulation.bounds.schedules import Bound, Entrant
 from fredfw.simulation.choice import CLOSE, contest, too_fast

@@ -8,15 +8,7 @@ from oracle_network import Flow, rates_of
 from small import BY_POLICY, incidence, joined, star, switched
 
 from fredfw.errors import InputError
-from fredfw.simulation import (
-    CircuitPreempt,
-    Incidence,
-    MaxMin,
-    SharingPolicy,
-    StrictLinks,
-    WeightedMaxMin,
-    max_min,
-)
+from fredfw.simulation import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin, max_min
 from fredfw.typing import FloatArray
 
 LINKS = 6
