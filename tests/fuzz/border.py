@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,10 +70,9 @@ class Case:
         self.results: list[object] = []  # of all calls
         self.kept: list[object] = []
         self.refused: list[str] = []
-        self.networks: list[int] = []
+        self.owned: dict[str, list[int]] = {one: [] for one in ("network", "program", "lowered", "schedule")}
+        self.networks = self.owned["network"]
         self.lowered: dict[tuple[int, int], int] = {}  # by ranks and groups
-        self.schedules: list[int] = []
-        self.programs: list[int] = []
         self.flows: dict[int, int] = {}  # of each ticket
         self.runs: list[int] = []
         self.graphs: dict[int, int] = {}  # tasks of that of each network
@@ -118,11 +118,8 @@ class Case:
             else:
                 setattr(struct, name, self.real(value) if isinstance(value, float) else self.count(value, wrong))
 
-    def ints(self, values: Sequence[int]) -> int | None:
-        return self.array(values, np.int64)[0]
-
-    def reals(self, values: Sequence[float]) -> int | None:
-        return self.array(values, np.float64)[0]
+    def at(self, values: Sequence[float], kind: type = np.int64) -> int | None:
+        return self.array(values, kind)[0]
 
     def each(self, count: int, *choices: float) -> list[Any]:
         return self.random.choices(choices, k=count)
@@ -137,9 +134,8 @@ class Case:
 
     def routes(self, count: int) -> ctypes.Structure:
         rows = [self.some(3, self.links) for _ in range(count)]
-        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         link, pairs = self.array(joined(rows), np.int64, own=True)
-        view = engine.STRUCTURES["routes"](self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
+        view = engine.STRUCTURES["routes"](self.count(count), self.count(pairs), self.offsets(rows), link)
         self.set(view, latency=self.each(count, 0.0, 0.5))
         if self.random.random() < 0.2:
             self.set(view, coefficient=self.each(len(joined(rows)), 0.5, 1.0, 2.0))
@@ -158,7 +154,7 @@ class Case:
     def network(self) -> int | None:
         setting = self.setting()
         self.probe(setting, partial(self.makes, "network", ctypes.byref(setting)))
-        return self.made(code().fredfw_network_new(ctypes.byref(setting)), self.networks)
+        return self.made("network", code().fredfw_network_new(ctypes.byref(setting)))
 
     def makes(self, what: str, *arguments: object) -> bool:
         """Return whether the engine makes something, which is not kept."""
@@ -224,11 +220,10 @@ class Case:
         flags = random.randrange(4)
         for view in phases[: len(views)]:
             self.probe(view, partial(self.makes, "schedule", ranks, len(views), phases, flags))
-        address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views)), phases, flags)
-        self.kept.append(counts)
-        made = self.made(address, self.schedules)
         self.counts = counts
-        return made
+        return self.made(
+            "schedule", code().fredfw_schedule_new(self.count(ranks), self.count(len(views)), phases, flags)
+        )
 
     def volumes(self, view: ctypes.Structure, flows: int) -> None:
         random = self.random
@@ -261,24 +256,18 @@ class Case:
         structs = (engine.STRUCTURES["flows"] * max(len(views), 1))(*views)
         for view in structs[: len(views)]:
             self.probe(view, partial(self.makes, "lowered", schedule, groups, 0.25, self.links, len(views), structs))
-        made = code().fredfw_lowered_new(
-            schedule,
-            self.count(groups, (*COUNTS, 0, 1, 7)),
-            self.real(self.random.choice((0.0, 0.25))),
-            self.count(self.links, INTS),
-            self.count(len(views), INTS),
-            structs,
-        )
-        return self.made(made, None, (ranks, groups))
+        groups_, launch = self.count(groups, (*COUNTS, 0, 1, 7)), self.real(self.random.choice((0.0, 0.25)))
+        links, count = self.count(self.links, INTS), self.count(len(views), INTS)
+        made = self.made("lowered", code().fredfw_lowered_new(schedule, groups_, launch, links, count, structs))
+        if made is not None:
+            self.lowered[ranks, groups] = made
+        return made
 
-    def made(self, address: int | None, where: list[int] | None, key: tuple[int, int] = (0, 0)) -> int | None:
+    def made(self, what: str, address: int | None) -> int | None:
         if address is None:
             self.note()
-        elif where is None:
-            self.kept.append(("lowered", address))
-            self.lowered[key] = address
         else:
-            where.append(address)
+            self.owned[what].append(address)
         return address
 
     def cargo(self, ticket: int, count: int, run: tuple[int, int, int] | None = None) -> ctypes.Structure:
@@ -322,9 +311,7 @@ class Case:
         kinds += [WAIT] * random.randint(0, 1)
         tasks = len(kinds)
         members = [random.randrange(2) for _ in kinds]
-        served: list[list[int]] = []
-        of_tasks: list[list[int]] = []
-        addresses: list[int | None] = []
+        served, of_tasks, addresses = list[list[int]](), list[list[int]](), list[int | None]()
         for kind, table in zip(kinds, members, strict=True):
             of_tasks.append([])
             if kind in (COLLECTIVE, TRANSFER, SEND):
@@ -334,10 +321,7 @@ class Case:
                 addresses.append(None if self.hit() else self.lowered.get((size, groups)))
                 of_tasks[-1].append(len(served))
                 served.append(list(range(groups)))
-        whole = [
-            kind in (SEND, RECEIVE, WAIT) or (kind != TRANSFER and (kind in (LOAD, STORE, COMPUTE) or way < 2))
-            for kind in kinds
-        ]
+        whole = [kind not in (COLLECTIVE, TRANSFER) or (kind == COLLECTIVE and way < 2) for kind in kinds]
         partner = [-1] * tasks
         for task, kind in enumerate(kinds):
             if kind == SEND:
@@ -379,7 +363,7 @@ class Case:
         return graph
 
     def offsets(self, rows: Sequence[Sequence[object]]) -> int | None:
-        return self.ints(np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64).tolist())
+        return self.at([0, *accumulate(map(len, rows))])
 
     # --- what is done
 
@@ -453,7 +437,7 @@ class Case:
             counts = (ctypes.c_int64 * 4)()
             self.call("count_flows", address, counts)
             now = code().fredfw_now(address).contents.value
-            rates = self.reals(self.each(counts[0], 0.0, 10.0, 50.0))
+            rates = self.at(self.each(counts[0], 0.0, 10.0, 50.0), np.float64)
             until = self.real(random.choice((math.inf, now + 1.0)))
             self.call("assign", address, self.count(counts[0]), rates, until)
 
@@ -465,7 +449,7 @@ class Case:
         columns = engine.STRUCTURES["columns"]()
         if random.random() < 0.5:
             columns.left = ctypes.addressof(reals)
-        values = self.reals(self.each(self.links, 0.0, 50.0, 100.0))
+        values = self.at(self.each(self.links, 0.0, 50.0, 100.0), np.float64)
         done: tuple[Callable[[], object], ...] = (
             lambda: self.call("cancel", address, random.choice((*self.flows, number))),
             lambda: self.wait(address, real, number),
@@ -520,9 +504,9 @@ class Case:
             self.count(flows),
             self.count(self.links),
             address,
-            self.ints(joined(rows)),
-            self.reals(self.each(pairs, 0.5, 1.0, 2.0)) if random.random() < 0.3 else None,
-            self.reals(self.each(self.links, 0.0, 50.0, 100.0)),
+            self.at(joined(rows)),
+            self.at(self.each(pairs, 0.5, 1.0, 2.0), np.float64) if random.random() < 0.3 else None,
+            self.at(self.each(self.links, 0.0, 50.0, 100.0), np.float64),
             rates.ctypes.data,
         )
         self.results.append((passes, rates.tobytes()))
@@ -565,7 +549,7 @@ class Case:
         names = (ctypes.c_char_p * 10)(*[b"a name"] * 10)
         self.kept.append(names)
         view.label = view.task = ctypes.addressof(names)
-        view.weight = self.reals([2.0]) if random.random() < 0.5 else None
+        view.weight = self.at([2.0], np.float64) if random.random() < 0.5 else None
         if random.random() < 0.5:
             view.routes = self.routes(16)
         size = code().fredfw_program_write(ctypes.byref(view), 0, None)
@@ -585,12 +569,10 @@ class Case:
 
     def read(self, content: bytes) -> bool:
         """Run a program in a file, and return whether it is one."""
-        program = code().fredfw_program_read(len(content), content)
+        program = self.made("program", code().fredfw_program_read(len(content), content))
         if program is None:
-            self.note()
             return False
-        self.programs.append(program)
-        address = self.made(code().fredfw_program_network(program), self.networks)
+        address = self.made("network", code().fredfw_program_network(program))
         assert address is not None, "a program that was read has no network"
         started = self.call("tasks_start", address, program + engine.STRUCTURES["program"].graph.offset)
         assert started == 0, "a program that was read does not start"
@@ -647,30 +629,17 @@ class Case:
         random = self.random
         key = random.randint(1, 4), random.randint(1, 2)
         lowered = self.lowered.get(key) or self.lower(*key)
-        way, times = random.randrange(4), random.choice((1, 1, 3))
-        run = self.call(
-            "run_new",
-            address,
-            None if self.hit() else lowered,
-            self.count(random.randrange(3), COUNTS),
-            self.count(random.randrange(3), COUNTS),
-            self.count(way, INTS),
-            self.count(times, COUNTS),
-        )
+        way, times, given = random.randrange(4), random.choice((1, 1, 3)), None if self.hit() else lowered
+        label, priority = self.count(random.randrange(3)), self.count(random.randrange(3))
+        run = self.call("run_new", address, given, label, priority, self.count(way, INTS), self.count(times))
         if run > 0:
             self.runs.append(run)
             self.call("run_start", address, run)
 
     def free(self) -> None:
-        for address in self.networks:
-            code().fredfw_network_free(address)
-        for address in self.programs:
-            code().fredfw_program_free(address)
-        for one in self.kept:
-            if isinstance(one, tuple):
-                code().fredfw_lowered_free(one[1])
-        for address in self.schedules:
-            code().fredfw_schedule_free(address)
+        for what, addresses in self.owned.items():
+            for address in addresses:
+                getattr(code(), f"fredfw_{what}_free")(address)
 
 
 def signed(content: bytes | bytearray) -> bytes:
@@ -687,36 +656,32 @@ def joined(rows: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def main() -> None:
-    """Run cases; the name of each is in the file ``--progress`` before it runs."""
+    """Run cases; each is named on the standard error before it runs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int)
-    parser.add_argument("--progress", type=Path)
     parser.add_argument("--digest", action="store_true", help="damage nothing, and print a digest of all results")
     chosen = parser.parse_args()
     first = chosen.seed * 10**6
     cases = range(first, first + chosen.count) if chosen.case is None else [chosen.case]
-    progress = chosen.progress and chosen.progress.open("wb", buffering=0)
-    refused, ran, digest = 0, 0, sha256()
+    refused, digest = 0, sha256()
     for case in cases:
-        if progress:
-            progress.seek(0)
-            progress.write(f"{case:20}".encode())
+        print(f"case {case}", end="\r", file=sys.stderr, flush=True)
         if hasattr(signal, "setitimer"):  # Python does not hear it in a call, so that it ends the process
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             one = Case(case, damage=not chosen.digest)
             said = one.run()
         except AssertionError as error:
-            sys.exit(f"case {case}: {error}")
-        refused, ran = refused + bool(said), ran + (not said)
+            sys.exit(str(error))
+        refused += bool(said)
         digest.update(repr(one.results).encode())
         if chosen.case is not None:
             print(*said, sep="\n")
     if chosen.digest:
         print(digest.hexdigest())
-    print(f"{refused + ran} programs: something was refused in {refused}")
+    print(f"{len(cases)} programs: something was refused in {refused}")
 
 
 if __name__ == "__main__":
