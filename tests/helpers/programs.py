@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
 from random import Random
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ FIDELITIES = "compressed", "stepwise", "per-rank", "per-rank-rendezvous"
 LABELS = "dp", "mp", "pp", "background"
 # What a program takes is a small multiple of this, whatever its fabric.
 SCALE = 1e-4
+FRAMEWORK = Framework()
 
 
 @frozen
@@ -104,24 +104,19 @@ class Program:
     fidelity: str  # one of FIDELITIES
 
     def fabric(self) -> Fabric:
-        fabric = links(self.topology, self.uneven)
-        if self.memories:
-            fabric = with_memories(fabric, [MemoryTier(**fields) for fields in self.memories])
-        plugins = _framework().plugins
         is_asked = self.sharing is not None and self.sharing.name == Asked.name
-        return fabric.with_defaults(
-            sharing=Asked() if is_asked else _configured(plugins.sharing_policies, self.sharing),
-            transport=_configured(plugins.transports, self.transport),
+        tiers = [MemoryTier(**fields) for fields in self.memories]
+        return with_memories(links(self.topology, self.uneven), tiers).with_defaults(
+            sharing=Asked() if is_asked else _configured(FRAMEWORK.plugins.sharing_policies, self.sharing),
+            transport=_configured(FRAMEWORK.plugins.transports, self.transport),
             admission=Controlled(self.admission) if self.admission else None,
         )
 
     def graph(self) -> TaskGraph:
         if len(self.jobs) == 1 and not self.jobs[0].start and self.jobs[0].iterations == 1:
             return self.jobs[0].graph()
-        graphs = [
-            (f"job{number}", number, job.graph(), job.start, job.iterations) for number, job in enumerate(self.jobs)
-        ]
-        return composed([JobGraph(*one) for one in graphs])
+        jobs = enumerate(self.jobs)
+        return composed([JobGraph(f"job{n}", n, job.graph(), job.start, job.iterations) for n, job in jobs])
 
     def perturbed(self, seed: int, by: float) -> Program:
         """Return the same with every volume changed by a random share of at most ``by``."""
@@ -138,7 +133,7 @@ class Program:
         return evolve(self, jobs=tuple(evolve(job, tasks=tasks(job)) for job in self.jobs))
 
     def run(self, fabric: Fabric | None = None) -> GraphResult:
-        return _framework().simulate_graph(
+        return FRAMEWORK.simulate_graph(
             self.graph(),
             self.fabric() if fabric is None else fabric,
             placement=self.placement,
@@ -152,7 +147,7 @@ class Program:
 def links(topology: Named, uneven: int = -1) -> Fabric:
     """Return a fabric with its own policies; ``uneven`` is a seed, or -1."""
     # Presets of machines had no transport when programs were recorded.
-    fabric = _framework().topology(topology.name, **topology.fields).build().with_defaults(transport=IdealTransport())
+    fabric = FRAMEWORK.topology(topology.name, **topology.fields).build().with_defaults(transport=IdealTransport())
     if uneven < 0:
         return fabric
     random, count = Random(uneven), len(fabric.bandwidths)
@@ -294,13 +289,13 @@ def program(seed: int) -> Program:
 
 def drawn(random: Random, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is drawn of each field, in their order: one of a list; whether, with a chance; or what is there."""
-    found: dict[str, Any] = {}
-    for name, choices in fields.items():
+
+    def one(choices: Any) -> Any:
         if isinstance(choices, list):
-            found[name] = random.choice(choices)
-        else:
-            found[name] = random.random() < choices if isinstance(choices, float) else choices
-    return found
+            return random.choice(choices)
+        return random.random() < choices if isinstance(choices, float) else choices
+
+    return {name: one(choices) for name, choices in fields.items()}
 
 
 LINKS: Mapping[str, Any] = {
@@ -491,11 +486,10 @@ class _Tasks:
 
     def background(self, messages: int) -> None:
         """Add messages between random ranks at random times, whatever the others do."""
-        random = self.random
         last: dict[int, tuple[int, ...]] = {}
         for _ in range(messages):
-            ends = tuple(random.sample(range(self.ranks), 2))
-            gap, before = SCALE * random.expovariate(2), last.get(ends[0], ())
+            ends = tuple(self.random.sample(range(self.ranks), 2))
+            gap, before = SCALE * self.random.expovariate(2), last.get(ends[0], ())
             last[ends[0]] = (len(self.tasks),)
             self.tasks.append(Task("wait", ends[:1], seconds=gap, after=before, label="waiting"))
             self.tasks.append(Task("send", ends, size=self.size(), label="background", after=last[ends[0]]))
@@ -511,12 +505,12 @@ class _Tasks:
         label = random.choice(LABELS[:3])
         shared: dict[str, Any] = {"after": self.after(), "block": block}
         if kind == "compute":
-            chosen = self.some(1) if random.random() < 0.5 else tuple(range(self.ranks))
+            chosen = self.some() if random.random() < 0.5 else tuple(range(self.ranks))
             seconds = random.choice([0.0, SCALE / 10, SCALE / 10, SCALE * random.random()])
             self.tasks.append(Task(kind, chosen, seconds=seconds, label="compute", **shared))
         elif kind == "wait":
             seconds = random.choice([0.0, SCALE * random.random()])
-            self.tasks.append(Task(kind, self.some(1), seconds=seconds, label="waiting", **shared))
+            self.tasks.append(Task(kind, self.some(), seconds=seconds, label="waiting", **shared))
         elif kind == "message":
             ends = tuple(random.sample(range(self.ranks), 2))
             self.tasks.append(Task("send", ends, size=self.size(), label=label, **shared))
@@ -526,11 +520,13 @@ class _Tasks:
                 self.tasks.append(Task("compute", ends[1:], seconds=seconds, label="compute", **shared))
             self.tasks.append(Task("receive", send=send, after=self.after(without=send), block=block))
         elif kind == "collective":
-            rare = "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "gather", "scatter"
-            pattern = random.choice((*["all-reduce"] * 3, *rare))
+            rooted, others = (
+                ("broadcast", "reduce", "gather", "scatter"),
+                ("all-gather", "reduce-scatter", "all-to-all"),
+            )
+            pattern = random.choice((*["all-reduce"] * 3, *others, *rooted))
             groups = self.groups(2)
-            rooted = pattern in ("broadcast", "reduce", "gather", "scatter")
-            root = random.randrange(len(groups[0])) if rooted else 0
+            root = random.randrange(len(groups[0])) if pattern in rooted else 0
             fields: dict[str, Any] = {"pattern": pattern, "root": root, "size": self.size(), "label": label}
             self.tasks.append(Task(kind, groups=groups, **fields, **shared))
         elif kind == "all_to_all_v":
@@ -542,11 +538,9 @@ class _Tasks:
             self.tasks.append(Task(kind, groups=self.groups(2), size=self.size(), label=label, **shared))
         else:
             groups = self.groups(1)
-            places: tuple[int, ...] | str
-            if self.tiers and (not self.controllers or random.random() < 0.5):
-                places = random.choice(list(self.tiers))
-            else:
-                places = tuple(random.randrange(self.controllers) for _ in groups)
+            in_tier = self.tiers and (not self.controllers or random.random() < 0.5)
+            places: Any = random.choice(self.tiers) if in_tier else None
+            places = places or tuple(random.randrange(self.controllers) for _ in groups)
             self.tasks.append(Task(kind, groups=groups, ends=places, size=self.size() / 2, label=label, **shared))
 
     def after(self, without: int = -1) -> tuple[int, ...]:
@@ -555,8 +549,8 @@ class _Tasks:
         known = [one for one in range(len(self.tasks)) if one != without][-5:]
         return tuple(sorted(self.random.sample(known, min(len(known), self.random.choice([0, 1, 1, 1, 2, 3])))))
 
-    def some(self, least: int) -> tuple[int, ...]:
-        return tuple(self.random.sample(range(self.ranks), self.random.randint(least, self.ranks)))
+    def some(self) -> tuple[int, ...]:
+        return tuple(self.random.sample(range(self.ranks), self.random.randint(1, self.ranks)))
 
     def groups(self, least: int) -> tuple[tuple[int, ...], ...]:
         """Return groups of equal size that share no rank."""
@@ -586,29 +580,22 @@ _UNLABELLED = "compute", "wait", "receive"
 
 
 def _add(builder: GraphBuilder, name: str, task: Task) -> None:
-    after, label = task.after, task.label
+    given: dict[str, Any] = {"after": task.after, "label": task.label}
     match task.kind:
         case "compute" | "wait":
-            getattr(builder, task.kind)(name, task.ranks, seconds=task.seconds, after=after, label=label)
+            getattr(builder, task.kind)(name, task.ranks, seconds=task.seconds, **given)
         case "collective":
-            fields: dict[str, Any] = {"after": after, "label": label, "root": task.root}
-            builder.collective(name, task.pattern, task.groups, task.size, **fields)
+            builder.collective(name, task.pattern, task.groups, task.size, root=task.root, **given)
         case "all_to_all_v":
-            builder.all_to_all_v(name, task.groups, task.sizes, label=label, after=after)
+            builder.all_to_all_v(name, task.groups, task.sizes, **given)
         case "transfer":
-            builder.transfer(name, task.groups, task.size, label=label, after=after)
+            builder.transfer(name, task.groups, task.size, **given)
         case "send":
-            source, destination = task.ranks
-            builder.send(name, source, destination, task.size, label=label, after=after)
+            builder.send(name, task.ranks[0], task.ranks[1], task.size, **given)
         case "receive":
-            builder.receive(name, task.send, after=after)
+            builder.receive(name, task.send, after=task.after)
         case kind:
-            getattr(builder, kind)(name, task.ends, task.groups, task.size, label=label, after=after)
-
-
-@cache
-def _framework() -> Framework:
-    return Framework()
+            getattr(builder, kind)(name, task.ends, task.groups, task.size, **given)
 
 
 def _configured(registry: Any, named: Named | None) -> Any:

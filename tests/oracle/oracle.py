@@ -49,16 +49,6 @@ class Span:
     ranks: tuple[int, ...]
 
 
-@define
-class Errand:
-    """Groups of a communication that begin together."""
-
-    task: int
-    groups: list[int]
-    start: float
-    trigger: int
-
-
 _Run = TypeVar("_Run", bound=Run)
 Entry = tuple[float, int]  # when ranks entered, and the span that let them
 
@@ -196,28 +186,23 @@ class Tasks:
                 fresh.append(number)
         self.begun[task].update(fresh)
         if fresh:
-            errand = Errand(task, fresh, self.network.now, trigger)
-            if self.kinds[task] in STREAMS:
-                self.stream(errand)
-            else:
-                self.start_groups(errand)
+            (self.stream if self.kinds[task] in STREAMS else self.start_groups)(task, fresh, trigger)
 
-    def start_groups(self, errand: Errand) -> None:
+    def start_groups(self, task: int, groups: list[int], trigger: int) -> None:
         """Run schedules in groups, those with the same one together."""
-        for schedule, mine in self.planned(errand.task, errand.groups):
-            run = self.make(WholeRun, errand.task, schedule, mine)
-            run.stepwise, run.ended = not self.compressed, partial(self.groups_ended, errand, mine)
+        for schedule, mine in self.planned(task, groups):
+            run = self.make(WholeRun, task, schedule, mine)
+            run.stepwise = not self.compressed
+            run.ended = partial(self.groups_ended, task, mine, (self.network.now, trigger))
             run.start()
 
-    def groups_ended(self, errand: Errand, groups: list[int], which: list[int]) -> None:
+    def groups_ended(self, task: int, groups: list[int], entry: Entry, which: list[int]) -> None:
         """Note the end of groups, which are over for ranks that have no other group."""
-        task = errand.task
         if self.kinds[task] is TaskKind.SEND:
-            self.sent(task, (errand.start, errand.trigger))
-            self.arrive(task, (errand.start, errand.trigger))
+            self.sent(task, entry)
+            self.arrive(task, entry)
             return
-        members = [rank for one in which for rank in self.groups[task][groups[one]]]
-        self.members_over(task, members, errand.start, errand.trigger)
+        self.members_over(task, [rank for one in which for rank in self.groups[task][groups[one]]], *entry)
 
     def members_over(self, task: int, members: list[int], start: float, trigger: int) -> None:
         for rank in members:
@@ -233,13 +218,11 @@ class Tasks:
     def planned(self, task: int, groups: list[int]) -> list[tuple[Schedule, list[int]]]:
         """Return schedules of groups, by the first algorithm that can serve each; in the order of all groups."""
         graph, found = self.graph, dict[Schedule, list[int]]()
-        pattern = graph.patterns[task]
+        pattern, split, size = graph.patterns[task], int(graph.splits[task]), float(graph.bytes[task])
         assert pattern is not None
         for group, ranks in enumerate(self.members_of(task)):
             members = [self.npus[rank] for rank in ranks]
-            split = int(graph.splits[task])
             sizes = None if split < 0 else graph.split_tables[split][group]
-            size = float(graph.bytes[task])
             if sizes is not None:  # the largest buffer, with what stays where it is
                 size = float(max(sizes.sum(axis=0).max(), sizes.sum(axis=1).max()))
             root = 0 if sizes is not None else int(graph.roots[task])
@@ -312,7 +295,7 @@ class Tasks:
         """Send a message, whose sender is ready; a rendezvous waits for the receive."""
         [(schedule, _)] = self.planned(task, [0])
         if not self.by_rank:
-            self.start_groups(Errand(task, [0], self.network.now, trigger))
+            self.start_groups(task, [0], trigger)
             return
         run, receive = self.make_ranks(task, schedule, [0]), int(self.graph.partners[task])
         self.entries.append((self.network.now, trigger))
@@ -347,15 +330,15 @@ class Tasks:
 
     # loads and stores
 
-    def stream(self, errand: Errand) -> None:
+    def stream(self, task: int, groups: list[int], trigger: int) -> None:
         """Start the streams between ranks and I/O controllers or memories; some memories serve one after the other."""
-        flows, one_at_a_time = self.streams(errand)
-        label, times = self.graph.label(errand.task), self.times(errand.task)
-        ended = partial(self.groups_ended, errand, errand.groups)
+        flows, one_at_a_time = self.streams(task, groups)
+        label, times = self.graph.label(task), self.times(task)
+        ended = partial(self.groups_ended, task, groups, (self.network.now, trigger))
         if not one_at_a_time:
-            self.network.send(Sending(flows, len(errand.groups), ended, repeat=times, label=label))
+            self.network.send(Sending(flows, len(groups), ended, repeat=times, label=label))
             return
-        left = [sum(flow.activity == one for flow in flows) for one in range(len(errand.groups))]
+        left = [sum(flow.activity == one for flow in flows) for one in range(len(groups))]
         memories = np.flatnonzero(self.network.fabric.kinds == NodeKind.MEMORY).tolist()
         for flow in flows:
             [memory] = [node for node in (*flow.sources, *flow.destinations) if node in memories]
@@ -377,12 +360,12 @@ class Tasks:
                 self.memories[memory] = deque()
                 self.network.send(sending)
 
-    def streams(self, errand: Errand) -> tuple[list[Flow], bool]:
+    def streams(self, task: int, groups: list[int]) -> tuple[list[Flow], bool]:
         """Return the flows of loads and stores in groups, and whether their memories serve one after the other."""
-        graph, fabric, task = self.graph, self.network.fabric, errand.task
+        graph, fabric = self.graph, self.network.fabric
         load, one_at_a_time = self.kinds[task] is TaskKind.LOAD, False
         found: list[tuple[int, list[int], float, int]] = []  # the end, members, bytes and group of each
-        for number, group in enumerate(errand.groups):
+        for number, group in enumerate(groups):
             nodes = [self.nodes[rank] for rank in self.groups[task][group]]
             if graph.memories[task] < 0:
                 controller = graph.controller_tables[graph.controllers[task]][group]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -115,10 +116,8 @@ class Run:
             among = self.groups if len(alone) == len(parts) else [self.groups[group]]
             pairs = [(nodes[one.sources[0]], nodes[one.destinations[0]]) for nodes in among for one in alone]
             sources, destinations = zip(*pairs, strict=True)
-            found.beside, found.place = (
-                (sources, destinations),
-                which + (group * len(parts) if among is self.groups else 0),
-            )
+            found.beside = sources, destinations
+            found.place = which + (group * len(parts) if among is self.groups else 0)
         return found
 
 
@@ -230,10 +229,8 @@ class WholeRun(Run):
                 self.owing.update((index, group) for group in mine)
                 self.ready(index, mine, step + 1)
 
-        continues = in_steps and step > 0
-        self.network.send(
-            Sending(flows, len(groups), ended, drained, repeat, self.label, continues=continues), self.costs
-        )
+        sending = Sending(flows, len(groups), ended, drained, repeat, self.label, continues=in_steps and step > 0)
+        self.network.send(sending, self.costs)
 
     def let_go(self, index: int, groups: list[int]) -> None:
         """Free the channel of a phase where nothing of its turn keeps it."""
@@ -308,12 +305,10 @@ class RankRun(Run):
         self.leaving: list[tuple[int, int]] = []
         self.choosing: dict[int, set[int]] = defaultdict(set)  # groups, by channel
         self.orders: dict[tuple[int, int], Order] = defaultdict(Order)
-        self.sends = [
-            [[f for f, one in enumerate(mine) if rank in one.sources] for rank in ranks] for mine in self.parts
-        ]
-        self.receives = [
-            [[f for f, one in enumerate(mine) if rank in one.destinations] for rank in ranks] for mine in self.parts
-        ]
+        self.sends, self.receives = (
+            [[[f for f, one in enumerate(mine) if rank in getattr(one, side)] for rank in ranks] for mine in self.parts]
+            for side in ("sources", "destinations")
+        )
         # A channel whose phases come one after the other anyway leaves no choice.
         before: list[set[int]] = []
         for phase in self.phases:
@@ -495,13 +490,9 @@ class RankRun(Run):
 
     def report(self) -> None:
         leaving, self.leaving = sorted(self.leaving), []
-        last = {
-            (group, rank): max(
-                [self.entered[group, rank], *(self.mark[group, rank, one] for one in range(len(self.phases)))]
-            )
-            for group, rank in leaving
-        }
-        self.through([(*place, last[place]) for place in leaving])
+        phases = range(len(self.phases))
+        last = [max([self.entered[place], *(self.mark[*place, one] for one in phases)]) for place in leaving]
+        self.through([(*place, mark) for place, mark in zip(leaving, last, strict=True)])
 
     # channels
 
@@ -564,11 +555,9 @@ class RankRun(Run):
 
     def next_turn(self, channel: int, order: Order, last: list[int]) -> int | None:
         """Return the turn that was ready first, or of those with the fewest bytes, at a rank that sends in it."""
-        since = {}
-        for turn in sorted({self.unit(one) for one in self.channels[channel]}):
-            mine = [one for one in self.channels[channel] if self.unit(one) == turn]
-            senders = [rank for rank in last if any(self.sends[one][rank] for one in mine)]
-            times = [order.since[turn, rank] for rank in senders if (turn, rank) in order.since]
-            if times:
-                since[turn] = min(times)
+        since: dict[int, float] = {}
+        for one in self.channels[channel]:
+            turn = self.unit(one)
+            times = [order.since[turn, rank] for rank in last if self.sends[one][rank] and (turn, rank) in order.since]
+            since |= {turn: min(since.get(turn, math.inf), *times)} if times else {}
         return min(since, key=lambda turn: (self.turns.bytes[self.turns.of[turn]], since[turn], turn), default=None)
