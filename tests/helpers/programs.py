@@ -520,11 +520,8 @@ class _Tasks:
                 self.tasks.append(Task("compute", ends[1:], seconds=seconds, label="compute", **shared))
             self.tasks.append(Task("receive", send=send, after=self.after(without=send), block=block))
         elif kind == "collective":
-            rooted, others = (
-                ("broadcast", "reduce", "gather", "scatter"),
-                ("all-gather", "reduce-scatter", "all-to-all"),
-            )
-            pattern = random.choice((*["all-reduce"] * 3, *others, *rooted))
+            rooted = "broadcast", "reduce", "gather", "scatter"
+            pattern = random.choice((*["all-reduce"] * 3, "all-gather", "reduce-scatter", "all-to-all", *rooted))
             groups = self.groups(2)
             root = random.randrange(len(groups[0])) if pattern in rooted else 0
             fields: dict[str, Any] = {"pattern": pattern, "root": root, "size": self.size(), "label": label}

@@ -173,32 +173,65 @@ def test_messages_share_their_link(run: Run, fidelity: str) -> None:
     assert ends(found, 1) + ends(found, 3) == [4.5, 2.5]
 
 
+# --- phase by phase
+
+
+# 100 bytes to rank 1 and 50 to rank 2, from rank 0.
+TURNS = phase((0, 1, 2), channel=0), phase((0, 2, 1), channel=0)
+
+
 @pytest.mark.parametrize("fidelity", WAYS)
-def test_what_has_no_bytes_takes_its_latencies(run: Run, fidelity: str) -> None:
-    """A barrier of two steps, from the time at which its last rank is ready, at 3 s."""
-    schedule = schedule_of(3, phase((0, 1, 1)), phase((1, 2, 1), after=(0,)))
-    found = run(collective(3, {0: 3.0}, 0.0), wires_of(schedule), fidelity, evolve(schedule, chunk_bytes=0.0))
+@pytest.mark.parametrize(
+    ("schedule", "whole", "by_rank", "rendezvous"),
+    [
+        # A step waits for what a rank itself sends and receives: what rank 0 sends has drained at 1 s, what rank 1
+        # receives is delivered at 1.5 s, and so is the phase. Of a rendezvous ranks 2 and 3 are ready at once.
+        (schedule_of(4, phase((0, 1, 2)), phase((0, 3, 2), (1, 2, 2), after=(0,))), 3.0, [2.0, 2.5, 3.0, 2.5], None),
+        # A repetition is a step: no sender waits for the latency, but its group does, and a rendezvous.
+        (schedule_of(2, phase((0, 1, 2), repeat=4)), 6.0, [4.0, 4.5], [5.5, 6.0]),
+        # A rank without a part in a phase is done with it at once.
+        (schedule_of(4, phase((0, 1, 2)), phase((2, 3, 2), after=(0,))), 3.0, [1.0, 1.5, 1.0, 1.5], None),
+        # Rank 1 is ready for the second phase when what it sends in the first, which takes 2 s, has drained.
+        (schedule_of(3, phase((1, 2, 4)), phase((0, 1, 2), after=(0,))), 4.0, [1.0, 2.0, 2.5], [3.0, 3.5, 2.5]),
+        # A phase behind another waits for its bytes alone: rank 0 sends the second time from 1 s on.
+        (schedule_of(3, phase((0, 1, 2)), phase((0, 2, 2), behind=(0,))), 2.5, [2.0, 1.5, 2.5], None),
+        # Rank 1 has room when it is done with the first phase, where it receives until 1.5 s.
+        (schedule_of(3, phase((0, 1, 2)), phase((2, 1, 2), room=(0,))), 3.0, [1.0, 3.0, 2.5], None),
+        # A channel takes the turn that was ready first or the smallest, and a group holds it until this is delivered,
+        # or has drained.
+        (schedule_of(3, *TURNS), 2.5, [1.5, 1.5, 2.0], None),
+        (schedule_of(3, *TURNS, policy="smallest-first"), 2.5, [1.5, 2.0, 1.0], None),
+        (schedule_of(3, *TURNS, release="drained"), 2.0, [1.5, 1.5, 2.0], None),
+    ],
+)
+def test_a_rank_waits_for_its_own_part_of_each_phase(
+    run: Run, fidelity: str, schedule: Schedule, whole: float, by_rank: list[float], rendezvous: list[float] | None
+) -> None:
+    """Groups end as a whole; by rank each ends for itself, with a rendezvous as without it or otherwise."""
+    found = ends(run(collective(schedule.ranks), wires_of(schedule), fidelity, schedule), 0)
+    expected = {BY_RANK: by_rank, RENDEZVOUS: rendezvous or by_rank}.get(fidelity, [whole] * schedule.ranks)
+    assert found == expected
+
+
+@pytest.mark.parametrize("fidelity", WAYS)
+def test_latencies_launches_and_messages_cost_their_time(run: Run, fidelity: str) -> None:
+    # A barrier of two steps without bytes, from the time at which its last rank is ready, at 3 s.
+    barrier = schedule_of(3, phase((0, 1, 1)), phase((1, 2, 1), after=(0,)))
+    found = run(collective(3, {0: 3.0}, 0.0), wires_of(barrier), fidelity, evolve(barrier, chunk_bytes=0.0))
     assert ends(found, 1) == ([4.0] * 3 if fidelity in WHOLE else [3.0, 3.5, 4.0])
-
-
-# --- rank by rank
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_the_next_step_waits_for_what_a_rank_itself_sends_and_receives(run: Run, fidelity: str) -> None:
-    """What rank 0 sends has drained at 1 s; what rank 1 receives is delivered at 1.5 s, and so is the phase."""
-    schedule = schedule_of(4, phase((0, 1, 2)), phase((0, 3, 2), (1, 2, 2), after=(0,)))
-    found = ends(run(collective(4), wires_of(schedule), fidelity, schedule), 0)
-    # Of a rendezvous rank 2 and 3 are ready at once, for they have no part in the first phase.
-    assert found == ([3.0] * 4 if fidelity in WHOLE else [2.0, 2.5, 3.0, 2.5])
-
-
-@pytest.mark.parametrize(("fidelity", "expected"), [(COMPRESSED, 6.0), (STEPWISE, 6.0), (BY_RANK, 4.5)])
-def test_a_repetition_is_a_step(run: Run, fidelity: str, expected: float) -> None:
-    """Four times 100 bytes: the sender does not wait for the latency of 0.5 s, but the group does each time."""
-    schedule = schedule_of(2, phase((0, 1, 2), repeat=4))
-    found = ends(run(collective(2), wires_of(schedule), fidelity, schedule), 0)
-    assert found == ([expected] * 2 if fidelity in WHOLE else [4.0, expected])
+    # Launching takes 2 s: rank 0 from the start, rank 1 from 3 s on; of a whole group from when the last is ready.
+    schedule = schedule_of(3, phase((0, 2, 2)), phase((1, 2, 2)))
+    on = wires_of(schedule).with_defaults(transport=alpha_beta(launch=2.0))
+    found = run(collective(3, {1: 3.0}), on, fidelity, schedule)
+    assert ends(found, 1) == ([6.5] * 3 if fidelity in WHOLE else [3.0, 6.0, 6.5])
+    # Two steps, rank 0 sends two messages of 50 bytes in each: a quarter second for each, and twice the bytes.
+    schedule = schedule_of(3, phase((0, 1, 1), (0, 2, 1)), phase((1, 0, 1), (2, 0, 1), after=(0,)))
+    transport = alpha_beta(launch=2.0, step=0.5, message=0.25, efficiency=0.5)
+    found = run(collective(3), wires_of(schedule).with_defaults(transport=transport), fidelity, schedule)
+    step = 0.5 + 2 * 0.25 + 0.5 + 50 / 0.5 / 100
+    # Ranks 1 and 2 are through when what they send has drained.
+    last = 2 + (2 * step if fidelity in WHOLE else step + 1.0)
+    assert ends(found, 0) == pytest.approx([2 + 2 * step, last, last])
 
 
 @pytest.mark.parametrize("fidelity", WAYS)
@@ -213,32 +246,6 @@ def test_ranks_enter_and_leave_a_collective_by_themselves(run: Run, fidelity: st
     left = [4.5] * 4 if fidelity in WHOLE else [4.0, 1.0, 1.5, 4.5]
     assert ends(found, 1) == left
     assert ends(found, 2) == [end + 1.0 for end in left]
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_a_rank_without_a_part_in_a_phase_is_done_with_it_at_once(run: Run, fidelity: str) -> None:
-    schedule = schedule_of(4, phase((0, 1, 2)), phase((2, 3, 2), after=(0,)))
-    found = ends(run(collective(4), wires_of(schedule), fidelity, schedule), 0)
-    assert found == ([3.0] * 4 if fidelity in WHOLE else [1.0, 1.5, 1.0, 1.5])
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_a_rendezvous_waits_for_receivers(run: Run, fidelity: str) -> None:
-    """Rank 1 is ready for the second phase when what it sends in the first, which takes 2 s, has drained."""
-    schedule = schedule_of(3, phase((1, 2, 4)), phase((0, 1, 2), after=(0,)))
-    found = ends(run(collective(3), wires_of(schedule), fidelity, schedule), 0)
-    assert found == {RENDEZVOUS: [3.0, 3.5, 2.5], BY_RANK: [1.0, 2.0, 2.5]}.get(fidelity, [4.0] * 3)
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_a_phase_behind_another_waits_for_its_bytes_and_one_with_room_for_its_destination(
-    run: Run, fidelity: str
-) -> None:
-    """Rank 1 has room when it is done with the first phase, where it receives until 1.5 s."""
-    behind = schedule_of(3, phase((0, 1, 2)), phase((0, 2, 2), behind=(0,)))
-    assert ends(run(collective(3), wires_of(behind), fidelity, behind), 0)[2] == 2.5
-    room = schedule_of(3, phase((0, 1, 2)), phase((2, 1, 2), room=(0,)))
-    assert ends(run(collective(3), wires_of(room), fidelity, room), 0)[1] == 3.0
 
 
 @pytest.mark.parametrize("fidelity", WAYS)
@@ -265,26 +272,6 @@ def test_a_span_begins_with_the_last_entry_that_its_ranks_wait_for(run: Run, fid
     assert [found[2, rank] for rank in range(3)] == expected
 
 
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> None:
-    """Launching takes 2 s: rank 0 from the start, rank 1 from 3 s on; of a whole group from when the last is ready."""
-    schedule = schedule_of(3, phase((0, 2, 2)), phase((1, 2, 2)))
-    on = wires_of(schedule).with_defaults(transport=alpha_beta(launch=2.0))
-    found = ends(run(collective(3, {1: 3.0}), on, fidelity, schedule), 1)
-    assert found == ([6.5] * 3 if fidelity in WHOLE else [3.0, 6.0, 6.5])
-
-
-@pytest.mark.parametrize("fidelity", WAYS)
-def test_a_transport_adds_its_costs(run: Run, fidelity: str) -> None:
-    """Two steps, rank 0 sends two messages of 50 bytes in each: a quarter second for each, and twice the bytes."""
-    transport = alpha_beta(launch=2.0, step=0.5, message=0.25, efficiency=0.5)
-    schedule = schedule_of(3, phase((0, 1, 1), (0, 2, 1)), phase((1, 0, 1), (2, 0, 1), after=(0,)))
-    found = ends(run(collective(3), wires_of(schedule).with_defaults(transport=transport), fidelity, schedule), 0)
-    step = 0.5 + 2 * 0.25 + 0.5 + 50 / 0.5 / 100
-    # Ranks 1 and 2 are through when what they send has drained.
-    assert found == pytest.approx([2 + 2 * step] + [2 + (2 * step if fidelity in WHOLE else step + 1.0)] * 2)
-
-
 @pytest.mark.parametrize("fidelity", [STEPWISE, *RANKS])
 def test_messages_that_overtake_count_in_order(run: Run, fidelity: str) -> None:
     """The first message of rank 0 takes the way by rank 2, of 10 s, for its link is back only at 0.5 s.
@@ -304,26 +291,6 @@ def test_messages_that_overtake_count_in_order(run: Run, fidelity: str) -> None:
 
 
 # --- channels
-
-
-@pytest.mark.parametrize(("policy", "first"), [("fifo", 1), ("smallest-first", 2)])
-@pytest.mark.parametrize("fidelity", RANKS)
-def test_a_channel_takes_the_turn_that_was_ready_first_or_the_smallest(
-    run: Run, fidelity: str, policy: str, first: int
-) -> None:
-    """100 bytes to rank 1 and 50 to rank 2, from rank 0, one turn behind the other."""
-    schedule = schedule_of(3, phase((0, 1, 2), channel=0), phase((0, 2, 1), channel=0), policy=policy)
-    found = ends(run(collective(3), wires_of(schedule), fidelity, schedule), 0)
-    assert found == ([1.5, 1.5, 2.0] if first == 1 else [1.5, 2.0, 1.0])
-
-
-@pytest.mark.parametrize("fidelity", WHOLE)
-@pytest.mark.parametrize(("release", "expected"), [("delivered", 2.5), ("drained", 2.0)])
-def test_a_group_holds_a_channel_until_its_turn_is_delivered_or_drained(
-    run: Run, fidelity: str, release: str, expected: float
-) -> None:
-    schedule = schedule_of(3, phase((0, 1, 2), channel=0), phase((0, 2, 1), channel=0), release=release)
-    assert ends(run(collective(3), wires_of(schedule), fidelity, schedule), 0) == [expected] * 3
 
 
 def test_turns_have_one_order_on_all_ranks_of_a_group(run: Run) -> None:
