@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from attrs import astuple, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.fabric import Admission, AdmissionPolicy, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes, Wait
+from fredfw.fabric import Admission, AdmissionPolicy, Decision, Fabric, FlowSet, GroupView, NodeKind, Routes
+from fredfw.fabric.admission import Decompose, Start, Wait
 from fredfw.simulation import Executor, FlowNetwork, Lowering, Planner, ScheduleRun, Simulator, Timeline
 from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin
 from fredfw.typing import FloatArray, IntArray
@@ -168,9 +170,28 @@ class Fixed(CollectiveAlgorithm):
         return self.one
 
 
-class Never(Admission):
+@frozen
+class Deciding(Admission):
+    """Decides by a function."""
+
+    decide: Callable[[FlowSet, Sequence[FlowSet]], Decision]
+
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        return Wait("for something that never comes")
+        return self.decide(flows, active)
+
+
+def deciding(decide: Callable[[FlowSet, Sequence[FlowSet]], Decision]) -> Callable[[], Admission]:
+    return partial(Deciding, decide)
+
+
+never = deciding(lambda flows, active: Wait("for something that never comes"))
+one_at_a_time = deciding(lambda flows, active: Wait("busy") if active else Start())
+
+
+@deciding
+def no_trees(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+    """Carry only flows of two links or fewer."""
+    return Decompose("a tree") if (np.diff(flows.routes.offsets) > 2).any() else Start()
 
 
 def executor(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from attrs import evolve
-from small import Log, ends, flows, joined, pipe, star, started
+from small import Log, deciding, ends, flows, joined, no_trees, pipe, star, started
 
 from fredfw import Admission, Decompose, Fabric, FlowSet, Operation, Routes, ShortestPathRouter
 from fredfw.collectives import Pattern, Phase, Schedule
@@ -31,21 +31,13 @@ def singles(flows: FlowSet) -> Split:
     return Split(tuple(np.arange(len(flows.volumes))[:, None]))
 
 
-class Halves(Admission):
-    """Splits in halves, again and again."""
-
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        count = len(flows.volumes)
-        if count == 1:
-            return Start()
-        return Split((np.arange(count // 2), np.arange(count // 2, count)), "too many")
+def halved(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+    """Split in halves, again and again."""
+    count = len(flows.volumes)
+    return Start() if count == 1 else Split((np.arange(count // 2), np.arange(count // 2, count)), "too many")
 
 
-class OneFlowAtATime(Admission):
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        if len(flows.volumes) > 1:
-            return singles(flows)
-        return Wait("busy") if active else Start()
+halves = deciding(halved)
 
 
 class Circuits(Admission):
@@ -61,20 +53,13 @@ class Circuits(Admission):
         return Start(setup=1.0 if changed else 0.0, setup_once=True)
 
 
-class NoTrees(Admission):
-    """Carries only flows of two links or fewer."""
-
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        return Decompose("a tree") if (np.diff(flows.routes.offsets) > 2).any() else Start()
-
-
 # --- Split
 
 
 @pytest.mark.parametrize("repeat", [1, 4])
 def test_parts_run_one_after_the_other(repeat: int) -> None:
     volumes = [100.0, 400.0, 200.0, 50.0, 300.0]
-    network = FlowNetwork(pipe(admission=Halves))
+    network = FlowNetwork(pipe(admission=halves))
     expected = np.cumsum([repeat * (volume / 100.0 + 0.5) for volume in volumes])
     seen = ends(network, flows(volumes, repeat=repeat, label="a"))
     assert [activities for _, activities in seen] == [[0], [1], [2], [3], [4]]
@@ -85,20 +70,17 @@ def test_parts_run_one_after_the_other(repeat: int) -> None:
 
 
 def test_an_activity_ends_with_its_last_part() -> None:
-    class Three(Admission):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            count = len(flows.volumes)
-            return Split((np.array([0]), np.array([2, 1]), np.array([3]))) if count == 4 else Start()
-
+    three = Split((np.array([0]), np.array([2, 1]), np.array([3])))
+    network = FlowNetwork(pipe(admission=deciding(lambda all_, _: three if len(all_.volumes) == 4 else Start())))
     # Activity 2 has no flows; those of the others are in parts 0, 1 and 1, 2.
     flow_set = flows([100.0, 200.0, 100.0, 100.0], activity=np.array([0, 1, 0, 1]), activities=3)
     # 1.5 s; two flows at 50 B/s from then: one until 3.5 s, 100 bytes left of the other at 100 B/s until 4.5 s.
-    assert ends(FlowNetwork(pipe(admission=Three)), flow_set) == [(0.0, [2]), (4.0, [0]), (6.5, [1])]
+    assert ends(network, flow_set) == [(0.0, [2]), (4.0, [0]), (6.5, [1])]
 
 
 def test_a_part_keeps_its_caps_and_pays_its_setup() -> None:
     flow_set = flows([100.0, 100.0], caps=np.array([10.0, 50.0]), setup=3.0)
-    assert ends(FlowNetwork(pipe(admission=Halves)), flow_set) == [(13.5, [0]), (19.0, [1])]
+    assert ends(FlowNetwork(pipe(admission=halves)), flow_set) == [(13.5, [0]), (19.0, [1])]
 
 
 def test_setup_of_circuits_that_stay_is_paid_once_and_of_parts_at_each_turn() -> None:
@@ -129,7 +111,7 @@ def test_a_repeated_phase_in_parts_compressed_equals_stepwise(npus: int, split: 
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([[0, 1], [1, 2]], r"Wrong\.admit\(\) splits mp into parts that do not hold each of its 3 flows exactly once"),
+        ([[0, 1], [1, 2]], r"Deciding\.admit\(\) splits mp into .* that do not hold each of its 3 flows exactly once"),
         ([[0, 1], [3]], "do not hold each of its 3 flows exactly once"),
         ([[0], [1]], "do not hold each of its 3 flows exactly once"),
         ([[0, 1, 2]], "splits mp into itself; expected two or more"),
@@ -138,19 +120,21 @@ def test_a_repeated_phase_in_parts_compressed_equals_stepwise(npus: int, split: 
     ],
 )
 def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -> None:
-    class Wrong(Admission):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            return Split(tuple(np.array(part, dtype=np.intp) for part in parts))
-
+    split = deciding(lambda *_: Split(tuple(np.array(part, dtype=np.intp) for part in parts)))
     with pytest.raises(PluginError, match=message):
-        FlowNetwork(pipe(admission=Wrong)).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
+        FlowNetwork(pipe(admission=split)).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
 
 
 # --- Wait
 
 
 def test_a_part_waits_for_what_came_before_its_turn() -> None:
-    network = FlowNetwork(pipe(admission=OneFlowAtATime))
+    def one_by_one(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        if len(flows.volumes) > 1:
+            return singles(flows)
+        return Wait("busy") if active else Start()
+
+    network = FlowNetwork(pipe(admission=deciding(one_by_one)))
     one, other = Log(network), Log(network)
     network.start(flows([100.0, 100.0]), one)
     network.start(flows([200.0]), other)
@@ -181,7 +165,7 @@ def nine_links(admission: Callable[[], Admission]) -> FlowNetwork:
 
 
 def test_unicasts_run_instead() -> None:
-    network = nine_links(NoTrees)
+    network = nine_links(no_trees)
     log = Log(network)
     network.start(tree(3, 100.0), log, unicasts=unicasts(3, 150.0))
     network.advance()
@@ -191,12 +175,11 @@ def test_unicasts_run_instead() -> None:
 
 
 def test_unicasts_are_asked_about_too() -> None:
-    class UnicastsInHalves(Halves):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            decision = NoTrees().admit(flows, active)
-            return super().admit(flows, active) if isinstance(decision, Start) else decision
+    def unicasts_in_halves(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        decision = no_trees().admit(flows, active)
+        return halved(flows, active) if isinstance(decision, Start) else decision
 
-    network = nine_links(UnicastsInHalves)
+    network = nine_links(deciding(unicasts_in_halves))
     log = Log(network)
     network.start(tree(1, 100.0), log, unicasts=unicasts(1, 150.0))
     network.advance()
@@ -205,30 +188,26 @@ def test_unicasts_are_asked_about_too() -> None:
 
 
 def test_what_has_no_unicasts_and_unicasts_themselves_cannot_be_decomposed() -> None:
-    class Nothing(Admission):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            return Decompose("nothing works")
-
     with pytest.raises(
         SimulationError, match="fabric 'links' cannot carry mp, and cannot replace it by unicasts: a tree"
     ):
-        nine_links(NoTrees).start(tree(1, 1.0), lambda _: None)
+        nine_links(no_trees).start(tree(1, 1.0), lambda _: None)
+    nothing = deciding(lambda *_: Decompose("nothing works"))
     with pytest.raises(SimulationError, match="cannot replace it by unicasts: nothing works"):
-        nine_links(Nothing).start(tree(1, 1.0), lambda _: None, unicasts=unicasts(1, 1.0))
+        nine_links(nothing).start(tree(1, 1.0), lambda _: None, unicasts=unicasts(1, 1.0))
 
 
-class SomeTrees(Admission):
-    """Of three or more trees, carries the first, and has the others done by unicasts."""
-
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        count = len(flows.volumes)
-        if not (np.diff(flows.routes.offsets) > 2).all() or count == 1:
-            return Start()
-        return Split((np.array([0]), np.arange(1, count))) if count > 2 else Decompose("a conflict")
+@deciding
+def some_trees(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+    """Of three or more trees, carry the first, and have the others done by unicasts."""
+    count = len(flows.volumes)
+    if not (np.diff(flows.routes.offsets) > 2).all() or count == 1:
+        return Start()
+    return Split((np.array([0]), np.arange(1, count))) if count > 2 else Decompose("a conflict")
 
 
 def test_whole_activities_can_be_decomposed_apart() -> None:
-    network = nine_links(SomeTrees)
+    network = nine_links(some_trees)
     log = Log(network)
     network.start(tree(3, 100.0), log, unicasts=unicasts(3, 150.0))
     network.advance()
@@ -237,7 +216,7 @@ def test_whole_activities_can_be_decomposed_apart() -> None:
 
 
 def test_a_piece_of_an_activity_cannot_be_decomposed() -> None:
-    network = nine_links(SomeTrees)
+    network = nine_links(some_trees)
     flow_set = evolve(tree(3, 100.0), activity=np.zeros(3, dtype=np.intp), activities=1)
     network.start(flow_set, lambda _: None, unicasts=unicasts(1, 150.0))
     with pytest.raises(SimulationError, match="cannot replace it by unicasts: a conflict"):
@@ -250,7 +229,7 @@ def test_an_all_reduce_by_its_ends(npus: int, stepwise: bool) -> None:
     rank, size, steps = np.arange(npus), 340.0, 3
     phase = Phase.of(rank, (rank + 1) % npus, 0, reduce=True, stream=np.zeros(npus, dtype=np.intp), repeat=steps)
     schedule = Schedule(Pattern.ALL_REDUCE, npus, size, 1, (phase,))
-    network = FlowNetwork(up_down(2 * npus, NoTrees))
+    network = FlowNetwork(up_down(2 * npus, no_trees))
     groups = network.fabric.npus.reshape(2, npus)
     log = started(network, schedule, groups, "stepwise" if stepwise else "compressed")
     network.advance()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import Gather, Never, collective, executor, star
+from small import Gather, collective, executor, never, star
 
 from fredfw.collectives import Pattern
 from fredfw.errors import SimulationError
@@ -136,4 +136,4 @@ def test_no_iteration_is_shorter_than_the_computations_of_a_rank() -> None:
 
 def test_a_communication_that_does_not_end_is_named() -> None:
     with pytest.raises(SimulationError, match="task 'gradients' does not end on 'star'"):
-        estimate(collective([[0, 1]], name="gradients"), around(2, admission=Never))
+        estimate(collective([[0, 1]], name="gradients"), around(2, admission=never))

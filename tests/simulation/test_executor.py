@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from small import Admitting, Gather, Never, collective, executor, star
+from small import Admitting, Gather, collective, executor, never, star
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
@@ -104,7 +104,7 @@ def test_deadlock_of_single_ranks_names_the_rank(alone: bool) -> None:
         "next", Pattern.ALL_REDUCE, [[1, 2]] if alone else [[1, 2], [2, 0]], 1.0, label="mp", after=[work, stuck]
     )
     with pytest.raises(DeadlockError, match=r"next \(mp\) waits for work, stuck on rank 1" if alone else "on rank 0"):
-        simulate(builder.build(), admission=Never)
+        simulate(builder.build(), admission=never)
 
 
 def test_deadlock_names_who_waits_for_what() -> None:
@@ -114,7 +114,7 @@ def test_deadlock_names_who_waits_for_what() -> None:
     send = builder.send("send", 0, 1, 100.0, label="pp")
     builder.receive("receive", send)
     with pytest.raises(DeadlockError) as raised:
-        simulate(builder.build(), admission=Never)
+        simulate(builder.build(), admission=never)
     message = str(raised.value)
     assert "4 of 4 tasks" in message
     assert "reduce it (dp) has started and does not end" in message

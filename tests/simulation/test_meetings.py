@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from small import flows, joined
+from small import flows, joined, one_at_a_time
 
 from fredfw import Framework
-from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Start, Wait
+from fredfw.fabric import Fabric, FlowSet
 from fredfw.simulation import FlowNetwork
 
 
@@ -75,15 +74,9 @@ def test_groups_that_are_simulated_together(
     assert met((0.0, flows(volumes, where, repeat=repeat))) == expected
 
 
-class OneAtATime(Admission):
-    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        del flows
-        return Wait() if active else Start()
-
-
 @pytest.mark.parametrize(("repeat", "expected"), [(1, 0), (3, 1)])
 def test_what_waits_for_all_repetitions(repeat: int, expected: int) -> None:
-    fabric = links(2, admission=OneAtATime)
+    fabric = links(2, admission=one_at_a_time)
     assert met((0.0, flows([2.0], [[0]], repeat=repeat)), (0.0, flows([5.0], [[1]])), fabric=fabric) == expected
 
 

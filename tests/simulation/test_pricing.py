@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
-from small import Admitting, joined, started
+from small import Admitting, deciding, joined, no_trees, started
 
 from fredfw import Call, CollectiveRequest, Costs, Fabric, Framework, MultipathRouter, Transport
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
-from fredfw.fabric import Admission, Decision, Decompose, FlowSet, IdealTransport, Start
+from fredfw.fabric import IdealTransport, Start
 from fredfw.fidelities import SIMULATED
 from fredfw.simulation import FlowNetwork
 from fredfw.testing.fabrics import star
@@ -63,12 +63,7 @@ STEP = SIZE / 8 / 100e9
 @pytest.mark.parametrize(
     ("costs", "launch", "step", "reducing"),
     [
-        (
-            Costs(launch=7e-6, step=2e-6, message=0.5e-6, efficiency=0.8),
-            7e-6,
-            2e-6 + 0.5e-6 + STEP / 0.8,
-            2e-6 + 0.5e-6 + STEP / 0.8,
-        ),
+        (Costs(launch=7e-6, step=2e-6, message=0.5e-6, efficiency=0.8), 7e-6, *[2.5e-6 + STEP / 0.8] * 2),
         (Costs(cap=20e9), 0.0, 5 * STEP, 5 * STEP),
         (Costs(reduction=20e9), 0.0, STEP, 5 * STEP),  # only the reduce-scatter reduces
     ],
@@ -139,14 +134,10 @@ class Library(Fixed):
 
 def test_auto_chooses_among_what_the_library_has() -> None:
     result = FRAMEWORK.simulate_collective(ring(4, Library()), "all-reduce", size="1 KB")
-    assert result.algorithm.startswith("ring")
-    assert all(name.startswith("ring") for name in result.candidates)
-
-
-@pytest.mark.parametrize("answer", ["ring", 3, [None]])
-def test_a_library_is_names(answer: Any) -> None:
-    with pytest.raises(PluginError, match=r"algorithms\(\).*a sequence of names, or None"):
-        FRAMEWORK.simulate_collective(ring(4, Library(names=answer)), "all-reduce", size="1 KB")
+    assert all(name.startswith("ring") for name in (result.algorithm, *result.candidates))
+    for wrong in ("ring", 3, [None]):
+        with pytest.raises(PluginError, match=r"algorithms\(\).*a sequence of names, or None"):
+            FRAMEWORK.simulate_collective(ring(4, Library(names=wrong)), "all-reduce", size="1 KB")
 
 
 def test_whether_transfers_wait_for_their_receivers_is_true_or_false() -> None:
@@ -240,31 +231,17 @@ def test_costs_that_are_nothing_leave_every_bit_as_it_is() -> None:
         assert seconds(star(6).with_defaults(transport=Fixed()), algorithm=algorithm) == plain
 
 
-class SetUpOnce(Admission):
-    """Sets up each phase once, for 20 us."""
-
-    def admit(self, flows: FlowSet, active: Any) -> Decision:
-        del flows, active
-        return Start(20e-6, setup_once=True)
-
-
 @pytest.mark.parametrize("fidelity", SIMULATED)
 def test_what_is_set_up_once_is_paid_once_for_a_phase(fidelity: str) -> None:
-    fabric = ring(8, IdealTransport()).with_defaults(admission=Admitting(SetUpOnce))
-    assert seconds(fabric, fidelity=fidelity) == pytest.approx(
-        seconds(ring(8, IdealTransport())) + 2 * 20e-6, rel=1e-12
-    )
+    plain = ring(8, IdealTransport())
+    set_up = Admitting(deciding(lambda *_: Start(20e-6, setup_once=True)))
+    expected = pytest.approx(seconds(plain) + 2 * 20e-6, rel=1e-12)
+    assert seconds(plain.with_defaults(admission=set_up), fidelity=fidelity) == expected
 
 
 def test_unicasts_in_place_of_an_all_reduce_in_the_network_pay_for_both_steps() -> None:
-    class Plain(Admission):
-        def admit(self, flows: FlowSet, active: Any) -> Decision:
-            del active
-            many = (np.diff(flows.routes.offsets) > 2).any()
-            return Decompose("the switch is plain") if many else Start()
-
     def taken(transport: Transport) -> float:
-        fabric = star(4).with_defaults(transport=transport, admission=Admitting(Plain))
+        fabric = star(4).with_defaults(transport=transport, admission=Admitting(no_trees))
         return seconds(fabric, algorithm="in-network")
 
     assert taken(Fixed(Costs(step=3e-6))) == pytest.approx(taken(IdealTransport()) + 2 * 3e-6, rel=1e-9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from attrs import evolve, frozen
 from experiments import PEAK, SMALL, compare, hooked, refused
-from small import Never, joined
+from small import joined, never
 
 import fredfw
 from fredfw import Admission, Fabric, FlowSet, Label, RunResult, System, TaskGraph, Topology, Work, Workload
@@ -81,7 +81,7 @@ class Gated(Topology):
     closed: bool = False
 
     def build(self) -> Fabric:
-        return joined([(0, 1), (1, 0)], 1e9, admission=Never if self.closed else Turns)
+        return joined([(0, 1), (1, 0)], 1e9, admission=never if self.closed else Turns)
 
 
 @frozen
