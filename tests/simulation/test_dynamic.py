@@ -14,7 +14,7 @@ from fredfw import Framework
 from fredfw.errors import PluginError
 from fredfw.fabric import Fabric
 from fredfw.simulation import ActiveFlows, Dynamics, FlowNetwork, HeldRates, Samples, StatefulSharing, max_min
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import FloatArray
 
 
 class Ramp(Dynamics):
@@ -48,17 +48,15 @@ class Ramping(StatefulSharing):
     share: float = 0.25
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        del fabric
         return Ramp(self.share)
 
 
+@frozen
 class Answers(Dynamics):
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
+    answer: Any
 
-    def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
-        answer: HeldRates = self.answer(flows, capacities, now)
-        return answer
+    def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> Any:
+        return self.answer(flows, capacities, now)
 
 
 @frozen
@@ -67,7 +65,6 @@ class Answering(StatefulSharing):
     answer: Any = None
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        del fabric
         return Answers(self.answer) if callable(self.answer) else self.answer
 
 
@@ -115,7 +112,7 @@ def test_steps_of_the_caller_make_no_difference() -> None:
 
 def test_a_copy_goes_on_alike() -> None:
     network = FlowNetwork(pipe(), Ramping())
-    network.start(flows([200.0]), _ignore)
+    network.start(flows([200.0]), print)
     network.advance(0.5)
     copy = pickle.loads(pickle.dumps(network))
     network.advance()
@@ -123,13 +120,9 @@ def test_a_copy_goes_on_alike() -> None:
     assert copy.now == network.now == 3.25
 
 
-def _ignore(done: IntArray) -> None:
-    del done
-
-
 def test_a_change_of_links_asks_again() -> None:
     network = FlowNetwork(pipe(), Ramping(share=1.0))
-    network.start(flows([200.0]), _ignore)
+    network.start(flows([200.0]), print)
     network.schedule(1.5, lambda: network.set_bandwidths(np.array([0]), np.array([10.0])))
     network.advance()
     assert network.now == pytest.approx(1.5 + 50 / 10 + 0.5)
@@ -140,7 +133,7 @@ def test_flows_may_all_stand_still_for_a_time() -> None:
         return HeldRates(np.full(len(active), 0.0 if now < 2 else capacities[0]), 2.0 if now < 2 else math.inf)
 
     network = FlowNetwork(pipe(), Answering(pause))
-    network.start(flows([100.0]), _ignore)
+    network.start(flows([100.0]), print)
     network.advance(1.0)
     assert network.stalled() == []
     network.advance()
@@ -161,7 +154,7 @@ def test_flows_may_all_stand_still_for_a_time() -> None:
 )
 def test_an_answer_that_cannot_be_used(answer: Any, said: str) -> None:
     network = FlowNetwork(pipe(), Answering(answer))
-    network.start(flows([100.0]), _ignore)
+    network.start(flows([100.0]), print)
     with pytest.raises(PluginError, match=said):
         network.advance()
 
@@ -174,7 +167,7 @@ def test_a_state_that_is_none() -> None:
 def test_standing_still_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fredfw.simulation.network._PATIENCE", 5)
     network = FlowNetwork(pipe(), Answering(lambda active, capacities, now: HeldRates(np.zeros(1), now + 1)))
-    network.start(flows([100.0]), _ignore)
+    network.start(flows([100.0]), print)
     with pytest.raises(PluginError, match="gave none of 1 flows a rate, 5 times in turn"):
         network.advance()
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, strategies as st
 from small import KNOWN, derived, flows, joined, switched
 
-from fredfw.fabric import Fabric, FlowSet, Router, Routes
+from fredfw.fabric import Fabric, FlowSet, Routes
 from fredfw.simulation import FlowNetwork, MaxMin, SharingPolicy, Statistics, engine
 from fredfw.simulation.sharing import ActiveFlows, Dynamics, HeldRates, StatefulSharing, max_min
 from fredfw.simulation.ways import Way, Ways
@@ -20,10 +21,6 @@ from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8
 LABELS = ("", "dp", "pp")
-
-
-def single(path: list[int], volume: float) -> FlowSet:
-    return flows([volume], [path], 0.0)
 
 
 def each_on(links: Sequence[int], volumes: Sequence[float]) -> FlowSet:
@@ -34,21 +31,12 @@ def each_on(links: Sequence[int], volumes: Sequence[float]) -> FlowSet:
 def way(path: list[int], latency: float = 0.0) -> Way:
     """The way of a message over the links of ``path``."""
     routes = Routes.of([np.array(path, dtype=np.intp)], [latency])
-
-    def again(flow: int, router: Router) -> Routes:
-        del flow, router
-        return routes
-
-    return Way(Ways(routes, again), 0)
+    return Way(Ways(routes, lambda flow, router: routes), 0)
 
 
 def network(policy: SharingPolicy, bandwidths: FloatArray) -> FlowNetwork:
     """Two NPUs that links join, each of which a flow may use with any others."""
     return FlowNetwork(joined([(0, 1)] * len(bandwidths), bandwidths), policy)
-
-
-def nothing(activities: IntArray) -> None:
-    del activities
 
 
 # --- whatever happens
@@ -63,22 +51,13 @@ def flow_sets(draw: st.DrawFn, most: int) -> FlowSet:
     paths = [draw(st.lists(st.integers(0, LINKS - 1), max_size=4, unique=True)) for _ in range(count)]
     pairs = sum(map(len, paths))
     coefficients = draw(st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=pairs, max_size=pairs))
-    offsets = np.cumsum([0, *map(len, paths)])
-    links = np.array([link for path in paths for link in path], dtype=np.intp)
     weights = None if coefficients is None else np.array(coefficients, dtype=float)
-    latencies = np.full(count, draw(st.sampled_from([0.0, 0.0, 0.5])))
-    routes = Routes(offsets, links, latencies, weights)
-    volumes = np.array(draw(st.lists(st.floats(1.0, 100.0), min_size=count, max_size=count)))
-    caps = draw(st.none() | st.lists(st.floats(0.01, 5.0), min_size=count, max_size=count))
-    return FlowSet(
-        routes,
-        volumes,
-        np.arange(count),
-        count,
-        caps=None if caps is None else np.array(caps),
-        priority=draw(st.integers(0, 2)),
-        label=draw(st.sampled_from(LABELS)),
-    )
+    latency = draw(st.sampled_from([0.0, 0.0, 0.5]))
+    volumes = draw(st.lists(st.floats(1.0, 100.0), min_size=count, max_size=count))
+    caps = draw(st.none() | st.lists(st.floats(0.01, 5.0), min_size=count, max_size=count).map(np.array))
+    given: dict[str, Any] = {"priority": draw(st.integers(0, 2)), "label": draw(st.sampled_from(LABELS))}
+    one = flows(volumes, paths, latency, caps=caps, **given)
+    return evolve(one, routes=evolve(one.routes, coefficients=weights))
 
 
 @st.composite
@@ -176,17 +155,14 @@ def test_whatever_happens_flows_end_when_the_policy_lets_them(
 # --- many flows
 
 
-def test_passes_are_counted() -> None:
+def test_passes_are_counted_and_counters_of_simulations_add_up_but_for_the_most() -> None:
     # A chain: each link but the first has one flow more than the one before it can use.
     count = 30
     on = network(MaxMin(), np.array([2.0**link for link in range(1, count + 1)]))
-    on.start(flows([1.0] * count, [*([link, link + 1] for link in range(count - 1)), [0]], 0.0), nothing)
+    on.start(flows([1.0] * count, [*([link, link + 1] for link in range(count - 1)), [0]], 0.0), lambda _: None)
     on.next_event_time()
     statistics = on.statistics
     assert (statistics.solves, statistics.passes, statistics.most_passes) == (1, count - 1, count - 1)
-
-
-def test_counters_of_simulations_add_up_but_for_the_most() -> None:
     one, other = Statistics(events=1, passes=5, most_passes=5), Statistics(events=2, passes=4, most_passes=3)
     assert one + other == Statistics(events=3, passes=9, most_passes=5)
 
@@ -194,7 +170,7 @@ def test_counters_of_simulations_add_up_but_for_the_most() -> None:
 def islands(count: int) -> FlowNetwork:
     """Return a network with ``count`` flows, twenty on each link of 20 B/s."""
     on = network(MaxMin(), np.full(count // 20, 20.0))
-    on.start(each_on((np.arange(count) // 20).tolist(), (100.0 + np.arange(count) / count).tolist()), nothing)
+    on.start(each_on((np.arange(count) // 20).tolist(), (100.0 + np.arange(count) / count).tolist()), lambda _: None)
     on.next_event_time()
     return on
 
@@ -208,7 +184,7 @@ def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(cou
         solved.append(on.statistics.solved)
 
     settled()
-    ticket = on.start(single([7], 1000.0), nothing)
+    ticket = on.start(flows([1000.0], [[7]], 0.0), lambda _: None)
     settled()
     on.cancel(ticket)
     settled()
@@ -244,12 +220,12 @@ def test_a_flow_is_drained_by_the_share_of_its_volume_that_remains(
 ) -> None:
     on = network(MaxMin(), np.array([bandwidth] * 2 + [1.0] * 8))
     # Eight others that end at 100 seconds.
-    on.start(each_on(range(2, 10), [100.0] * 8), nothing)
+    on.start(each_on(range(2, 10), [100.0] * 8), lambda _: None)
     on.next_event_time()
     if together:
         found = ends_of(on, each_on(range(2), volumes))
     else:
-        found = ends_of(on, *(single([lane], volume) for lane, volume in enumerate(volumes)))
+        found = ends_of(on, *(each_on([lane], [volume]) for lane, volume in enumerate(volumes)))
     assert [count for _, count in found] == [count for _, count in moments]
     assert [time for time, _ in found] == pytest.approx([time for time, _ in moments], rel=1e-13)
 
@@ -258,21 +234,21 @@ def test_a_flow_is_drained_by_the_share_of_its_volume_that_remains(
 def test_late_in_the_day_a_few_roundings_of_the_clock_are_one_moment(apart: float, together: bool) -> None:
     # After a million seconds the clock goes on in steps of 1.2e-10 s.
     on, day = network(MaxMin(), np.ones(10)), 1e6
-    on.start(each_on(range(2, 10), [2 * day] * 8), nothing)
+    on.start(each_on(range(2, 10), [2 * day] * 8), lambda _: None)
     on.advance(day)
     assert len(ends_of(on, each_on(range(2), [1e-9, 1e-9 + apart]))) == (1 if together else 2)
 
 
 def test_what_is_sent_grows_with_time_and_never_beyond_the_volume() -> None:
     on = network(MaxMin(), np.array([2.0, 5.0]))
-    on.start(each_on([0], [10.0]), nothing)
-    ticket = on.start(each_on([1], [9.0]), nothing)
-    on.start(each_on([1], [30.0]), nothing)
+    on.start(each_on([0], [10.0]), lambda _: None)
+    ticket = on.start(each_on([1], [9.0]), lambda _: None)
+    on.start(each_on([1], [30.0]), lambda _: None)
     assert on.link_bytes()[""].tolist() == [0.0, 0.0]
     on.advance(2.0)
     assert on.link_bytes()[""] == pytest.approx([4.0, 10.0])
     on.cancel(ticket)
-    on.start(each_on([0], [1.0]), nothing)
+    on.start(each_on([0], [1.0]), lambda _: None)
     # Now the first has half of its link until the other is there at 3 s, and the third all of its own.
     on.advance(4.0)
     assert on.link_bytes()[""] == pytest.approx([8.0, 20.0])
