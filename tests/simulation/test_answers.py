@@ -40,10 +40,7 @@ class Says(SharingPolicy):
         (np.array([1.0, NAN]), "gives flow 1 of 2 a rate of nan B/s"),
         (np.array([-1.0, 1.0]), "gives flow 0 of 2 a rate of -1.0 B/s"),
         (np.array([INF, 1.0]), "gives the flows on link npu0->npu1 inf"),
-        (
-            np.array([50.0, 60.0]),
-            "gives the flows on link npu1->npu2 110 B/s in all; expected at most its capacity of 100",
-        ),
+        (np.array([50.0, 60.0]), "flows on link npu1->npu2 110 B/s in all; expected at most its capacity of 100"),
         (np.array([500.0, 500.0]), "expected at most its capacity of 100 B/s"),
         (np.zeros(2), "gives none of 2 flows a rate, and flow 0 crosses no closed link"),
         (SystemExit(0), "fails: SystemExit: 0"),
@@ -57,26 +54,19 @@ def test_wrong_rates_are_refused(answer: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", ["dp", None, [1]])
-def test_labels_that_are_no_names_are_refused(answer: Any) -> None:
+def test_labels_and_notes_of_sharing_that_are_none_are_refused_and_limits_of_flows_kept() -> None:
     class Names(Says):
         def labels(self) -> Any:
             return self.answer
 
-    with pytest.raises(PluginError, match="expected a sequence of names"):
-        answers.labels(Names(answer))
-
-
-def test_notes_of_sharing_that_are_no_texts_are_refused() -> None:
-    class Notes(Says):
         def notes(self, fabric: Fabric) -> Any:
             return self.answer
 
+    for wrong in ("dp", None, [1]):
+        with pytest.raises(PluginError, match="expected a sequence of names"):
+            answers.labels(Names(wrong))
     with pytest.raises(PluginError, match="expected a tuple of texts"):
-        answers.notes_of_sharing(Notes("one"), LINE)
-
-
-def test_limits_of_flows_are_kept() -> None:
+        answers.notes_of_sharing(Names("one"), LINE)
     caps = np.array([10.0, INF])
     with pytest.raises(PluginError, match=r"gives flow 0 of 2 a rate of 20 B/s; expected at most its limit of 10 B/s"):
         answers.rates(Says(np.array([20.0, 20.0])), incidence(*PATHS, caps=caps), LINE.bandwidths, LINE)

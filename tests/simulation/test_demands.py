@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fredfw
+from fredfw import Framework, GraphBuilder, Pattern, Phase, Schedule
 from fredfw.experiment.results import GraphResult
 from fredfw.simulation.demands import _busiest_channel, _longest_chain, _Time
 
-FRAMEWORK = fredfw.Framework()
+FRAMEWORK = Framework()
 SWITCH: dict[str, Any] = {"name": "switch", "npus": 8}
 FRED: dict[str, Any] = {"name": "fred", "arity": [2, 4], "io_controllers": 0}
 
 
 def alone(topology: dict[str, Any], algorithm: str, pattern: str, ranks: int, **slots: Any) -> GraphResult:
-    builder = fredfw.GraphBuilder(ranks)
-    builder.collective("it", fredfw.Pattern(pattern), [list(range(ranks))], 1e8, label="label")
+    builder = GraphBuilder(ranks)
+    builder.collective("it", Pattern(pattern), [list(range(ranks))], 1e8, label="label")
     fabric = FRAMEWORK.topology(**topology).build().with_defaults(**slots)
     return FRAMEWORK.simulate_graph(builder.build(), fabric, collectives={"default": algorithm})
 
@@ -71,14 +71,8 @@ def test_what_a_transport_takes_is_apart_from_the_latency_of_links() -> None:
 
 
 def test_nobody_waits_for_the_latency_of_a_phase_that_it_is_only_behind() -> None:
-    first = fredfw.Phase.of(0, 1, 0)
-    schedule = fredfw.Schedule(
-        fredfw.Pattern.BROADCAST,
-        3,
-        1.0,
-        1,
-        (first, fredfw.Phase.of(0, 2, 0, behind=(0,)), fredfw.Phase.of(1, 2, 0, after=(0,))),
-    )
+    phases = Phase.of(0, 1, 0), Phase.of(0, 2, 0, behind=(0,)), Phase.of(1, 2, 0, after=(0,))
+    schedule = Schedule(Pattern.BROADCAST, 3, 1.0, 1, phases)
     times = [_Time({(0,): 4.0}, latency=2.0), _Time({(1,): 3.0}, transport=1.0), _Time({(1,): 1.0}, latency=0.5)]
     # 4 s of draining, then 3 s and 1 s more; with the latency it would be 6 s and 1.5 s.
     chain = _longest_chain(schedule, times)
@@ -88,12 +82,12 @@ def test_nobody_waits_for_the_latency_of_a_phase_that_it_is_only_behind() -> Non
 def test_phases_of_a_turn_are_beside_each_other() -> None:
     """A turn of 3 and 4 seconds side by side, one of 1 and then 2, and one of 5: 4 + 3 + 5."""
     phases = [
-        fredfw.Phase.of(0, 1, 0, channel=0, turn=1),
-        fredfw.Phase.of(1, 2, 0, channel=0, turn=1),
-        fredfw.Phase.of(2, 3, 0, channel=0, turn=2),
-        fredfw.Phase.of(3, 0, 0, channel=0, turn=2, after=(2,)),
-        fredfw.Phase.of(3, 2, 0, channel=0),
+        Phase.of(0, 1, 0, channel=0, turn=1),
+        Phase.of(1, 2, 0, channel=0, turn=1),
+        Phase.of(2, 3, 0, channel=0, turn=2),
+        Phase.of(3, 0, 0, channel=0, turn=2, after=(2,)),
+        Phase.of(3, 2, 0, channel=0),
     ]
-    schedule = fredfw.Schedule(fredfw.Pattern.BROADCAST, 4, 1.0, 1, phases)
+    schedule = Schedule(Pattern.BROADCAST, 4, 1.0, 1, phases)
     times = [_Time({(0,): seconds}) for seconds in (3.0, 4.0, 1.0, 2.0, 5.0)]
     assert dict(_busiest_channel(schedule, times).draining) == {(0,): 12.0}

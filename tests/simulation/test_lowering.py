@@ -25,17 +25,12 @@ def lowered(lowering: Lowering, schedule: Schedule, groups: IntArray, *, unicast
     return ScheduleFlows(lowering, schedule, groups).of(0, -1, np.arange(len(groups)), unicasts=unicasts)
 
 
-def test_built_once_and_scaled_by_bytes() -> None:
-    lowering = Lowering(hub(4))
-    group = np.arange(4)[None, :]
+def test_flows_are_made_once_and_scaled_by_bytes_and_flows_apart_too() -> None:
+    lowering, groups = Lowering(hub(4)), np.arange(4)[None, :]
     phase = Phase.of([0, 1], [1, 0], [0, 1])
-    small, large = (lowered(lowering, schedule(phase, size), group) for size in (1.0, 2.0))
+    small, large = (lowered(lowering, schedule(phase, size), groups) for size in (1.0, 2.0))
     assert small.routes is large.routes
     assert (large.volumes == 2 * small.volumes).all()
-
-
-def test_flows_apart_are_made_once() -> None:
-    lowering, groups = Lowering(hub(4)), np.arange(4)[None, :]
     whole = lowered(lowering, schedule(Phase.of([0, 1, 2], [1, 2, 3], [0, 1, 2])), groups)
     apart = lowering.each(whole, np.array([0, 2]))
     assert (apart.activities, apart.activity.tolist()) == (2, [0, 1])

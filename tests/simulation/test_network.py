@@ -52,15 +52,15 @@ def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bo
     routes = flows([1.0], latency=0.0).routes
     way = Way(Ways(routes, lambda flow, router: routes), 0)
     on.schedule(4.0, partial(note, "timer", None))
-    if first:
-        on.send(way, 1.0, partial(note, "single"))
-    on.start(flows([1.0, 1.0], latency=0.0, apart=False), partial(note, "set"))
-    if not first:
-        on.send(way, 1.0, partial(note, "single"))
+    names = ["single", "set"] if first else ["set", "single"]
+    for name in names:
+        if name == "single":
+            on.send(way, 1.0, partial(note, name))
+        else:
+            on.start(flows([1.0, 1.0], latency=0.0, apart=False), partial(note, name))
     on.send(way, 1.0, partial(note, "last"))
     on.advance()
     # Four of a byte share a byte per second; what they end with becomes known later than the timer.
-    names = ["single", "set"] if first else ["set", "single"]
     assert seen == [(name, 4.0) for name in ("timer", *names, "last")]
     assert on.statistics.events == 1
     assert on.link_bytes()[""].tolist() == [4.0]
@@ -69,8 +69,7 @@ def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bo
 def test_equal_times_run_by_priority_then_first_come() -> None:
     network = FlowNetwork(pipe())
     order: list[str] = []
-    network.schedule(1.0, lambda: order.append("late"), priority=1)
-    network.schedule(1.0, lambda: order.append("a"))
-    network.schedule(1.0, lambda: order.append("b"))
+    for name, priority in (("late", 1), ("a", 0), ("b", 0)):
+        network.schedule(1.0, partial(order.append, name), priority=priority)
     network.advance()
     assert order == ["a", "b", "late"]

@@ -19,17 +19,11 @@ def two_turns(**given: Any) -> Schedule:
     return parallel([one, one])
 
 
-def test_turns_of_parts_are_different_turns() -> None:
+def test_parts_have_turns_of_their_own_and_one_policy_that_is_known() -> None:
     assert [phase.turn for phase in two_turns().phases] == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize(("key", "value"), [("policy", "largest-first"), ("release", "sent")])
-def test_unknown_policies_are_refused(key: str, value: str) -> None:
-    with pytest.raises(ScheduleError, match=f"{key} is '{value}', accepted are"):
-        two_turns(**{key: value})
-
-
-def test_parts_with_different_policies_are_not_put_side_by_side() -> None:
+    for key, value in (("policy", "largest-first"), ("release", "sent")):
+        with pytest.raises(ScheduleError, match=f"{key} is '{value}', accepted are"):
+            two_turns(**{key: value})
     with pytest.raises(ScheduleError, match="one channel policy"):
         parallel([two_turns(), two_turns(policy="smallest-first")])
 
@@ -39,28 +33,21 @@ def _schedule(*phases: Phase, ranks: int = 3) -> Schedule:
 
 
 def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> None:
-    add = Schedule(
-        Pattern.REDUCE, 3, 1.0, 1, [Phase.of(1, 0, 0, reduce=True), Phase.of(2, 0, 0, reduce=True, behind=(0,))]
-    )
+    first, second = Phase.of(1, 0, 0, reduce=True), Phase.of(2, 0, 0, reduce=True, behind=(0,))
+    add = Schedule(Pattern.REDUCE, 3, 1.0, 1, [first, second])
     with pytest.raises(ScheduleError, match="not ordered"):
         check(add)
-    check(evolve(add, phases=(add.phases[0], evolve(add.phases[1], behind=(), room=(0,)))))
-
-
-def test_what_a_phase_is_behind_has_waited_for_others_and_these_are_over() -> None:
+    check(evolve(add, phases=(first, evolve(second, behind=(), room=(0,)))))
     # The third writes what the first has written, and is behind the second, which comes after the first.
     first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, after=(0,))
     rest = [Phase.of(0, 1, 1), Phase.of(0, 2, 0)]
     check(Schedule(Pattern.BROADCAST, 3, 1.0, 2, [first, second, evolve(first, behind=(1,)), *rest]))
 
 
-@pytest.mark.parametrize("field", ["behind", "room"])
-def test_phases_wait_for_earlier_ones_alone(field: str) -> None:
-    with pytest.raises(ScheduleError, match="waits for phases"):
-        _schedule(Phase.of(0, 1, 0, **{field: (0,)}))  # type: ignore[arg-type]
-
-
-def test_composed_schedules_move_what_phases_wait_for() -> None:
+def test_phases_wait_for_earlier_ones_alone_which_composed_schedules_move() -> None:
+    for own in (Phase.of(0, 1, 0, behind=(0,)), Phase.of(0, 1, 0, room=(0,))):
+        with pytest.raises(ScheduleError, match="waits for phases"):
+            _schedule(own)
     part = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,), room=(0,)))
     beside = parallel([part, part]).phases[3]
     assert (beside.after, beside.behind, beside.room) == ((), (2,), (2,))
@@ -68,14 +55,10 @@ def test_composed_schedules_move_what_phases_wait_for() -> None:
     assert (behind.after, behind.behind, behind.room) == ((1,), (2,), (2,))
 
 
-def test_a_composed_schedule_is_proved_as_far_as_all_of_its_parts() -> None:
-    replayed = Schedule(Pattern.ALL_REDUCE, 3, 1.0, 1, ())
-    assert parallel([replayed, evolve(replayed, proof="author")]).proof == "author"
-    assert sequence(evolve(replayed, proof="none"), replayed, Pattern.ALL_REDUCE).proof == "none"
-
-
-def test_what_nobody_has_proved_is_not_checked() -> None:
+def test_what_nobody_has_proved_is_not_checked_nor_composed_schedules_with_such_parts() -> None:
     nothing = Schedule(Pattern.ALL_REDUCE, 3, 1.0, 1, ())
+    assert parallel([nothing, evolve(nothing, proof="author")]).proof == "author"
+    assert sequence(evolve(nothing, proof="none"), nothing, Pattern.ALL_REDUCE).proof == "none"
     request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0)
     with pytest.raises(ScheduleError):
         check(nothing, request)
