@@ -18,17 +18,15 @@ def example(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
-def test_a_ring_of_messages_takes_what_a_ring_takes(ranks: int) -> None:
+def test_a_ring_of_messages_takes_what_a_ring_takes(ranks: int, capsys: pytest.CaptureFixture[str]) -> None:
     # 2 (n - 1) steps of size / n (Patarasuk and Yuan 2009), and n - 1 additions at 1 TB/s.
     size, bandwidth, latency = 1e9, 50e9, 2e-6
     block = size / ranks
     expected = 2 * (ranks - 1) * (block / bandwidth + latency) + (ranks - 1) * block / 1e12
-    ends = example("ring_by_messages")["all_reduce"](ranks, size, bandwidth=bandwidth, latency=latency)
+    ring = example("ring_by_messages")
+    ends = ring["all_reduce"](ranks, size, bandwidth=bandwidth, latency=latency)
     assert ends == [pytest.approx(expected, rel=1e-9)] * ranks
-
-
-def test_the_ring_prints_its_times(capsys: pytest.CaptureFixture[str]) -> None:
-    example("ring_by_messages")["main"]()
+    ring["main"]()
     # 4 ranks: 6 steps of 250 MB at 100 GB/s and 1 us, 3 additions of 250 us.
     assert capsys.readouterr().out.splitlines()[0] == "  4 ranks: 15.756 ms"
 
@@ -67,9 +65,6 @@ def test_a_request_alone_waits_for_its_cache_and_for_its_tokens() -> None:
     reduced = 2 * (3 / 4 * 2 * 32 * 4096 * 2 / bandwidth + latency)
     assert ttft == pytest.approx(30e-3)
     assert tpot == pytest.approx((cache + tokens * (4e-3 + reduced)) / tokens, rel=1e-9)
-
-
-def test_a_cache_under_way_makes_tokens_slower() -> None:
-    serving = example("simpy_serving")
+    # A cache under way makes tokens slower.
     medians = [sorted(serving["serve"](12, 25.0, bandwidth)[1])[6] for bandwidth in ("50 GB/s", "5 GB/s")]
     assert 4e-3 < medians[0] < medians[1]

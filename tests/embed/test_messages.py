@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from itertools import product
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from networks import SEEDS, client, finish
@@ -71,13 +74,11 @@ def test_a_program_that_sends_much_has_routes_found_together() -> None:
     fabric = built("torus", 0.5, dimensions=[8, 8])
     router = Counting()
     paths = Paths(fabric, router)
-    for source in range(64):
-        for destination in range(64):
-            routes = paths.way(source, destination).routes
-            expected = answers.path(fabric.defaults.router, fabric, source, destination)
-            assert routes.links.tolist() == expected.links.tolist()
-            assert routes.latencies.tolist() == expected.latencies.tolist()
-            assert paths.way(source, destination) is paths.way(source, destination)
+    for ends in product(range(64), repeat=2):
+        routes, expected = paths.way(*ends).routes, answers.path(fabric.defaults.router, fabric, *ends)
+        assert routes.links.tolist() == expected.links.tolist()
+        assert routes.latencies.tolist() == expected.latencies.tolist()
+        assert paths.way(*ends) is paths.way(*ends)
     alone = [asked for asked in router.asked if asked == 1]
     assert len(alone) < 40
     assert len(router.asked) - len(alone) < 10
@@ -97,9 +98,8 @@ class Broken(Counting):
 def test_a_pair_that_nobody_asks_for_is_no_error() -> None:
     fabric = built("torus", 0.5, dimensions=[8])
     paths = Paths(fabric, Broken())
-    for source in range(8):
-        for destination in range(7):
-            assert len(paths.way(source, destination).routes.links) <= 4
+    for ends in product(range(8), range(7)):
+        assert len(paths.way(*ends).routes.links) <= 4
     with pytest.raises(UnsupportedError, match="no way to NPU 7"):
         paths.way(0, 7)
 
@@ -108,11 +108,10 @@ def test_a_message_to_a_node_that_is_no_npu_is_routed_alone() -> None:
     fabric = FRAMEWORK.topology("mesh2d", rows=2, columns=2, link_latency="1 us").build()
     controller = next(node for node in range(len(fabric.kinds)) if fabric.node_name(node) == "controller0")
     paths = Paths(fabric, fabric.defaults.router)
-    for npu in range(4):
-        for _ in range(8):
-            for ends in ((npu, controller), (controller, npu), (npu, (npu + 1) % 4)):
-                expected = answers.path(fabric.defaults.router, fabric, *ends)
-                assert paths.way(*ends).routes.links.tolist() == expected.links.tolist()
+    for npu in np.repeat(range(4), 8).tolist():
+        for ends in ((npu, controller), (controller, npu), (npu, (npu + 1) % 4)):
+            expected = answers.path(fabric.defaults.router, fabric, *ends)
+            assert paths.way(*ends).routes.links.tolist() == expected.links.tolist()
     assert math.isfinite(paths.way(0, 1).routes.latencies.max())
 
 
@@ -125,8 +124,7 @@ def test_the_nth_receive_gets_the_nth_message_when_that_is_there(
 ) -> None:
     """A message that is withdrawn, or a receive, lets the next move up; what was served is no longer under way."""
     matching = Matching()
-    messages: dict[str, list[int]] = {"a": [], "b": []}
-    receives: dict[str, list[int]] = {"a": [], "b": []}
+    messages, receives = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
     there: set[int] = set()
     for number, (action, envelope) in enumerate(actions):
         sent, waiting = messages[envelope], receives[envelope]

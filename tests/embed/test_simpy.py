@@ -159,12 +159,9 @@ def test_errors_reach_the_process_that_made_them() -> None:
     assert env.now == 1.0
 
 
-def test_an_environment_needs_a_network() -> None:
+def test_it_needs_a_network_and_begins_where_that_is() -> None:
     with pytest.raises(InputError, match="backend: None is not a network"):
         Environment(None)  # type: ignore[arg-type]
-
-
-def test_it_begins_where_the_network_is() -> None:
     backend = environment().network.backend
     backend.advance(2.0)
     env = Environment(backend)
