@@ -228,8 +228,11 @@ def test_a_timer_that_is_cancelled_never_was() -> None:
 
 def test_time_does_not_pass_inside_a_callback_nor_is_the_network_pickled() -> None:
     network = row()
-    steps = partial(network.advance, 5.0), network.run_until_idle, partial(pickle.dumps, network)
-    for step, said in zip(steps, ("already in a step", "already in a step", "in the middle of a step"), strict=True):
+    for step, said in (
+        (partial(network.advance, 5.0), "already in a step"),
+        (network.run_until_idle, "already in a step"),
+        (partial(pickle.dumps, network), "in the middle of a step"),
+    ):
         network.schedule(1.0, step)
         with pytest.raises(InputError, match=said):
             network.run_until_idle()

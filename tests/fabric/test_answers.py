@@ -66,9 +66,7 @@ def test_a_path_is_a_route_with_the_latency_of_its_links() -> None:
     assert routes.latencies == pytest.approx([3 * LATENCY])
     assert routes.latencies.tobytes() == RING.paths(routes.offsets, routes.links).latencies.tobytes()
     assert answers.path(Onward(), RING, 1, 1).latencies.tolist() == [0.0]
-
-
-def test_a_class_that_says_what_a_route_is_is_not_asked_for_a_path_that_it_inherits() -> None:
+    # A class that says what a route is is not asked for a path that it inherits.
     assert answers.path(Onward(), RING, 0, 3).links.tolist() == [0, 1, 2]
     assert answers.path(Derived(), RING, 0, 3).links.tolist() == [4]
 

@@ -12,6 +12,7 @@ from fredfw.fabric.view import Kind
 
 GB = 1e9
 LIBRA = "inter-package", "inter-node", "inter-pod"
+WRONG = -1, True, float("nan"), "31"
 
 
 def dimensions(*bandwidths: float) -> Fabric:
@@ -107,10 +108,7 @@ def test_own_prices_replace_published_ones() -> None:
     ("table", "key", "message"),
     [
         ({"inter-pod": {"nick": 1}}, "prices.inter-pod.nick", "unknown key; did you mean 'nic'"),
-        *(
-            ({"inter-pod": {"nic": price}}, "prices.inter-pod.nic", f"{price!r} is not a price")
-            for price in (-1, True, float("nan"), "31")
-        ),
+        *(({"inter-pod": {"nic": one}}, "prices.inter-pod.nic", f"{one!r} is not a price") for one in WRONG),
         ({"inter-pod": 7}, "prices.inter-pod", "7 is not a table"),
         ({"source": 7}, "prices.source", "7 is not a text"),
     ],
@@ -120,12 +118,10 @@ def test_wrong_prices_are_refused(table: dict[str, object], key: str, message: s
         Prices.read(table)
 
 
-def test_an_unknown_scope_names_the_nearest() -> None:
+def test_an_unknown_scope_names_the_nearest_and_dimensions_have_those_of_libra() -> None:
     with pytest.raises(InputError, match=r"x\[1\].*no prices for 'inter-pods'; did you mean 'inter-pod'"):
         Prices.published().check(["inter-node", "inter-pods"], key="x")
 
-
-def test_dimensions_have_the_scopes_of_libra() -> None:
     assert [scopes_of(count)[-1:] for count in (2, 3, 4)] == [("inter-pod",)] * 3
     assert scopes_of(3) == LIBRA
     assert scopes_of(4)[0] == "inter-chiplet"

@@ -59,13 +59,8 @@ def test_a_one_way_ring_has_one_link() -> None:
 
 def test_a_product_of_a_ring_a_full_mesh_and_switches() -> None:
     # The stack of the first case of ASTRA-sim's notation: Ring(4)_FullyConnected(8)_Switch(8).
-    fabric = product_fabric(
-        [
-            Dimension("ring", 4, 200e9, 1e-9, energy=1.0),
-            Dimension("fully-connected", 8, 700e9, 2e-9, energy=2.0),
-            Dimension("switch", 8, 100e9, 4e-9, "pod", energy=3.0),
-        ]
-    )
+    ring, full = Dimension("ring", 4, 200e9, 1e-9, energy=1.0), Dimension("fully-connected", 8, 700e9, 2e-9, energy=2.0)
+    fabric = product_fabric([ring, full, Dimension("switch", 8, 100e9, 4e-9, "pod", energy=3.0)])
     assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (256, 288, 256 * (2 + 7 + 2))
     assert fabric.name == "ring 4 x fully-connected 8 x switch 8"
     assert set(fabric.bandwidths.tolist()) == {100e9}
@@ -154,7 +149,11 @@ def test_the_router_and_the_levels_keep_the_contract(dimensions: list[Dimension]
     assert not list(TopologyCase.levels_are_as_fast_as_they_say(case))
 
 
-def test_messages_may_go_along_the_dimensions_in_another_order() -> None:
+def test_messages_may_go_along_the_dimensions_in_another_order_and_switches_have_none() -> None:
+    switch = product_fabric([Dimension("switch", 3, 1.0)])
+    for ends in ((0, 3), (3, 0)):
+        with pytest.raises(UnsupportedError, match="routes no messages of switches"):
+            switch.defaults.router.path(switch, *ends)
     fabric = product_fabric([Dimension("line", 3, 1.0), Dimension("line", 3, 1.0)])
     yx = DimensionOrderRouter(order=(1, 0))
     route = yx.route(fabric, np.array([0]), np.array([8]))
@@ -190,19 +189,10 @@ def gated(fabric: Fabric) -> Fabric:
     """With two controllers at NPU 1 and a memory at the last one."""
     nodes, doors = len(fabric.kinds), np.array([1, 1, len(fabric.npus) - 1])
     gates = nodes + np.arange(3)
-    return Fabric(
-        name="gated",
-        kinds=np.concatenate([fabric.kinds, [NodeKind.CONTROLLER, NodeKind.CONTROLLER, NodeKind.MEMORY]]),
-        sources=np.concatenate([gates, fabric.sources, doors]),
-        destinations=np.concatenate([doors, fabric.destinations, gates]),
-        bandwidths=1.0,
-        latencies=1.0,
-        energies=0.0,
-        levels=fabric.levels,
-        coordinates=fabric.coordinates,
-        copies=True,
-        reduces=True,
-    )
+    kinds = np.concatenate([fabric.kinds, [NodeKind.CONTROLLER, NodeKind.CONTROLLER, NodeKind.MEMORY]])
+    links = np.concatenate([gates, fabric.sources, doors]), np.concatenate([doors, fabric.destinations, gates])
+    place: dict[str, Any] = {"levels": fabric.levels, "coordinates": fabric.coordinates}
+    return Fabric("gated", kinds, *links, 1.0, 1.0, 0.0, copies=True, reduces=True, **place)
 
 
 def test_what_is_attached_to_an_npu_is_reached_through_it() -> None:
@@ -229,13 +219,6 @@ def test_the_router_refuses_what_is_not_such_a_product(changes: dict[str, Any]) 
         fabric.defaults.router.route(fabric, np.array([0]), np.array([1]))
 
 
-def test_the_router_refuses_messages_of_switches() -> None:
-    fabric = product_fabric([Dimension("switch", 3, 1.0)])
-    for ends in ((0, 3), (3, 0)):
-        with pytest.raises(UnsupportedError, match="routes no messages of switches"):
-            fabric.defaults.router.path(fabric, *ends)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -253,34 +236,34 @@ def test_bad_dimensions(change: dict[str, Any], message: str) -> None:
 
 
 def test_products_have_a_size() -> None:
-    cases: list[tuple[Kind, int, int, str]] = [
-        ("ring", 1, 0, "0 dimensions"),
-        ("ring", 1, 33, "33 dimensions"),
-        ("ring", 10**9, 1, "nodes are too many"),
-        ("fully-connected", 10**5, 1, "links are too many"),
-    ]
-    for kind, size, count, message in cases:
+    one, long, full = Dimension("ring", 1, 1.0), Dimension("ring", 10**9, 1.0), Dimension("fully-connected", 10**5, 1.0)
+    cases: list[tuple[list[Dimension], str]] = [([], "0 dimensions"), ([one] * 33, "33 dimensions")]
+    cases += [([long], "nodes are too many"), ([full], "links are too many")]
+    for dimensions, message in cases:
         with pytest.raises(InputError, match=message):
-            product_fabric([Dimension(kind, size, 1.0)] * count)
+            product_fabric(dimensions)
 
 
-def clusters(spines: int = 1) -> Fabric:
-    """Return three servers of two NPUs: 10 B/s to the switch of the server, 4 B/s to a leaf of their own rail.
-
-    The two leaves have ``spines`` spines with links of 1 B/s.
-    """
+def clusters() -> Fabric:
+    """Return three servers of two NPUs: 10 B/s to the switch of the server, 4 B/s to one of two leaves, 1 B/s above."""
     npus, servers, leaves = range(6), range(6, 9), range(9, 11)
     cables = [(npu, servers[npu // 2], 10.0) for npu in npus] + [(npu, leaves[npu % 2], 4.0) for npu in npus]
-    cables += [(leaf, 11 + spine, 1.0) for leaf in leaves for spine in range(spines)]
+    cables += [(leaf, 11, 1.0) for leaf in leaves]
     near, far, rates = zip(*cables, strict=True)
-    kinds = [NodeKind.NPU] * 6 + [NodeKind.SWITCH] * (5 + spines)
+    kinds = [NodeKind.NPU] * 6 + [NodeKind.SWITCH] * 6
     return Fabric("cluster", kinds, (*near, *far), (*far, *near), (*rates, *rates), 1.0, 0.0)
 
 
-def test_servers_and_what_is_between_them_are_levels() -> None:
+def test_servers_and_what_is_between_them_are_levels_but_for_those_of_one_position() -> None:
     fabric = with_servers(clusters(), 2, ("node", "rail"))
     assert fabric.levels == (Level(2, "switch", 10.0, 2.0, name="node"), Level(3, "switch", 4.0, 2.0, name="rail"))
     np.testing.assert_array_equal(fabric.coordinates, [[0, 0], [1, 0], [0, 1], [1, 1], [0, 2], [1, 2]])
+    assert [level.name for level in with_servers(clusters(), 6).levels] == ["server"]
+    assert [level.name for level in with_servers(clusters(), 1).levels] == ["network"]
+    assert with_servers(Fabric("one", [NodeKind.NPU], [], [], [], [], []), 1).levels == ()
+    for npus in (0, 4, 12):
+        with pytest.raises(InputError, match=f"{npus} does not divide the 6 NPUs of 'cluster'"):
+            with_servers(clusters(), npus)
 
 
 def test_a_level_is_as_fast_as_its_slowest_shift() -> None:
@@ -288,16 +271,3 @@ def test_a_level_is_as_fast_as_its_slowest_shift() -> None:
     plain = Fabric("ring", fabric.kinds, fabric.sources, fabric.destinations, 6.0, 1.0, 0.0)
     # Half way round, four hops: eight messages of four links each on eight links one way round.
     assert with_servers(plain, 1).levels == (Level(8, "switch", 6.0 / 4, 4.0, name="network"),)
-
-
-def test_levels_of_one_position_are_left_out() -> None:
-    assert [level.name for level in with_servers(clusters(), 6).levels] == ["server"]
-    assert [level.name for level in with_servers(clusters(), 1).levels] == ["network"]
-    alone = Fabric("one", [NodeKind.NPU], [], [], [], [], [])
-    assert with_servers(alone, 1).levels == ()
-
-
-@pytest.mark.parametrize("npus", [0, 4, 12])
-def test_servers_of_other_sizes_are_refused(npus: int) -> None:
-    with pytest.raises(InputError, match=f"{npus} does not divide the 6 NPUs of 'cluster'"):
-        with_servers(clusters(), npus)

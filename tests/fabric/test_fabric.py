@@ -29,14 +29,11 @@ def build(**changes: Any) -> Fabric:
     return Fabric(**{**fields, **changes})
 
 
-def test_names() -> None:
+def test_single_values_are_for_all_and_npus_come_in_node_order_with_names() -> None:
     fabric = build()
     assert [fabric.node_name(node) for node in range(4)] == ["npu0", "switch0", "npu1", "controller0"]
     assert fabric.link_name(3) == "switch0->npu1"
     assert build(node_names=lambda node: f"n{node}").link_name(3) == "n1->n2"
-
-
-def test_single_values_are_for_all_and_npus_come_in_node_order() -> None:
     fabric = build(bandwidths=3.0, copies=True)
     assert (fabric.npus.tolist(), fabric.controllers.tolist()) == ([0, 2], [3])
     assert fabric.energies.tolist() == [0.5] * 7
@@ -128,15 +125,12 @@ def test_defaults_can_be_replaced() -> None:
     assert fabric.with_defaults(router=other).name == "star"
     assert fabric.with_defaults(name="other").name == "other"
     assert fabric.with_defaults().defaults.router == fabric.defaults.router == ShortestPathRouter()
-
-
-def test_rules_are_what_is_chosen_beside_the_router() -> None:
+    # Rules are what is chosen beside the router.
     assert Defaults().rules == ()
     assert Defaults(router=ValiantRouter(), admission=OpenAdmission()).rules == ()
     names = {"sharing": "roce", "transport": "nccl", "placement": "linear"}
     slots: dict[str, Any] = {slot: SimpleNamespace(name=name) for slot, name in names.items()}
-    chosen = Defaults(**slots)
-    assert chosen.rules == ("sharing roce", "transport nccl")
+    assert Defaults(**slots).rules == ("sharing roce", "transport nccl")
 
 
 def test_the_networkx_view_has_every_node_and_link() -> None:

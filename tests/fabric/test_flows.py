@@ -34,23 +34,13 @@ def test_the_default_admission_starts_everything() -> None:
 
 
 def test_a_part_keeps_numbers_of_activities_and_its_own_rows() -> None:
-    flows = FlowSet(
-        Routes.concatenate([ONE, OTHER]),
-        np.array([1.0, 2.0, 3.0]),
-        np.array([0, 1, 1]),
-        3,
-        repeat=4,
-        setup=5.0,
-        caps=np.array([6.0, 7.0, 8.0]),
-        priority=9,
-        label="mp",
-    )
+    fields: dict[str, Any] = {"repeat": 4, "setup": 5.0, "priority": 9, "label": "mp", "caps": np.array([6.0, 7, 8])}
+    routes, volumes = Routes.concatenate([ONE, OTHER]), np.array([1.0, 2.0, 3.0])
+    flows = FlowSet(routes, volumes, np.array([0, 1, 1]), 3, **fields)
     part = flows.part(np.array([2, 0]))
-    assert part.volumes.tolist() == [3.0, 1.0]
-    assert part.activity.tolist() == [1, 0]
-    assert part.sizes.tolist() == [1, 1, 0]
     assert part.caps is not None
-    assert part.caps.tolist() == [8.0, 6.0]
+    columns = part.volumes, part.activity, part.sizes, part.caps
+    assert [one.tolist() for one in columns] == [[3.0, 1.0], [1, 0], [1, 1, 0], [8.0, 6.0]]
     assert (part.activities, part.repeat, part.setup, part.priority, part.label) == (3, 4, 5.0, 9, "mp")
     assert part.takes_turns
     assert flows.part(np.array([2, 0])) is part
@@ -74,9 +64,7 @@ def test_selections_are_kept_while_there_is_room() -> None:
     assert routes.select(halves[0]) is not selected[0]
     np.testing.assert_array_equal(routes.select(halves[0]).links, halves[0])
     assert routes.select(halves[-1]) is routes.select(halves[-1])
-
-
-def test_a_selection_without_room_is_made_each_time() -> None:
+    # One without room is made each time.
     once = np.zeros(300_000, dtype=np.intp)
     assert len(ONE.select(once)) == len(once)
     assert ONE.select(once) is not ONE.select(once)

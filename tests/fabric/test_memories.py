@@ -50,8 +50,7 @@ def test_the_way_from_a_memory_leads_over_its_own_links(tier: MemoryTier, hops: 
 
 
 def test_collectives_do_not_see_the_memories() -> None:
-    wide = MemoryTier(name="pool", bandwidth=1e15)
-    fabric = with_memories(MESH, [wide, CXL])
+    fabric = with_memories(MESH, [MemoryTier(name="pool", bandwidth=1e15), CXL])
     for pattern in ("all-reduce", "all-to-all"):
         found, plain = (FRAMEWORK.simulate_collective(one, pattern, size=1e9) for one in (fabric, MESH))
         assert (found.duration, found.algorithm, found.bound) == (plain.duration, plain.algorithm, plain.bound)
@@ -70,16 +69,13 @@ def test_messages_of_npus_take_the_routes_of_the_fabric_beside_those_of_memories
 
 
 def test_no_detour_leads_through_the_memories() -> None:
-    fabric = with_memories(star(3), [CXL, POOL_OF_THREE])
+    fabric = with_memories(star(3), [CXL, MemoryTier(name="pool", bandwidth=1e9)])
     live = np.ones(len(fabric.sources), dtype=bool)
     live[0] = False  # the only way out of NPU 0
     ends = fabric.npus[:1], fabric.npus[1:2]
     ruled = answers.route(fabric.defaults.router, fabric, *ends)
     routes = answers.route(LiveRouter(fabric.defaults.router, live), fabric, *ends)
     assert routes.links.tolist() == ruled.links.tolist()
-
-
-POOL_OF_THREE = MemoryTier(name="pool", bandwidth=1e9)
 
 
 def test_switches_copy_and_reduce_where_they_may() -> None:
@@ -98,12 +94,9 @@ def test_switches_copy_and_reduce_where_they_may() -> None:
         answers.route(router, cxl, np.array([len(MESH.kinds)]), cxl.npus[1:2])
 
 
-def test_room_is_shared_by_those_that_a_tier_serves() -> None:
+def test_room_is_shared_memories_may_be_added_later_and_defaults_be_changed() -> None:
     assert [evolve(tier, capacity=8e9).room(8) for tier in (CXL, NODE, POOL)] == [8e9, 2e9, 3e9]
     assert POOL.room(8) == np.inf
-
-
-def test_memories_may_be_added_later_and_defaults_be_changed() -> None:
     fabric = with_memories(with_memories(MESH, [CXL]), [POOL])
     assert fabric.memories is not None
     assert [one.name for one in fabric.memories.tiers] == ["cxl", "pool"]

@@ -188,9 +188,6 @@ def test_an_all_reduce_meets_where_streams_are_combined_and_copied() -> None:
     ):
         with pytest.raises(UnsupportedError, match=f"no all-reduce tree on fabric 'random': {reason}"):
             ROUTER.tree(evolve(star, copies=copies, reduces=reduces), everybody, everybody, Operation.ALL_REDUCE)
-
-
-def test_an_all_reduce_round_a_one_way_ring_has_no_tree() -> None:
     ring = fabric_of(4, [(0, 1), (1, 2), (2, 3), (3, 0)], copies=True, reduces=True)
     with pytest.raises(UnsupportedError, match="the ways to and from npu3 share a link"):
         ROUTER.tree(ring, np.arange(4), np.arange(4), Operation.ALL_REDUCE)

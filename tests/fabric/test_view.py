@@ -121,10 +121,8 @@ def test_a_group_of_one_level_can_do_what_the_level_offers_too() -> None:
         one = GroupView.of(np.array([0, 5, 10]), levels, coordinates(MESH), able)
         assert one.with_servers(np.array([0, 1, 2]), able).capabilities == expected
 
-
-def test_a_line_with_an_end_in_another_server_is_not_within_one() -> None:
     servers = np.arange(20) // 5
-    servers[19] = 7
+    servers[19] = 7  # an end of a line is in another server
     assert not any(level.offers == ABLE for level in view(MESH, list(range(20))).with_servers(servers, ABLE).levels)
 
 
@@ -179,18 +177,15 @@ def test_members_come_in_the_order_of_the_group_and_switches_behind_them() -> No
 
 def test_a_part_has_the_switches_of_the_fewest_tiers_that_join_it() -> None:
     fabric = tree()
-    assert links(fabric).nodes == 8 + 4 + 2  # the switch that leads nowhere is left out
+    whole = links(fabric)
+    assert whole.nodes == 8 + 4 + 2  # the switch that leads nowhere is left out
+    assert whole.copies.all()  # as the network offers
+    assert not whole.reduces.any()
     assert links(fabric, [4, 5]).nodes == 2 + 1
     assert links(fabric, [0, 1, 2]).nodes == 3 + 2 + 2
 
 
-def test_nodes_do_for_the_group_what_the_network_offers() -> None:
-    found = links(tree())
-    assert found.copies.all()
-    assert not found.reduces.any()
-
-
-def test_keys_tell_links_apart() -> None:
+def test_keys_tell_links_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = tree()
     assert links(fabric, [0, 1]).key == links(fabric, [6, 7]).key
     assert links(fabric, [0, 1]).key != links(fabric, [0, 2]).key
@@ -201,9 +196,6 @@ def test_keys_tell_links_apart() -> None:
     groups = np.array([[0, 1], [2, 4], [4, 5], [3, 6]])
     assert [alike.tolist() for _, alike in fabric.views(groups)] == [[0, 1, 2, 3]]
     assert [alike.tolist() for _, alike in fabric.views(groups, links=True)] == [[0, 2], [1, 3]]
-
-
-def test_too_many_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(module, "MOST", 10)  # more than that are not looked at
     assert tree().view().links is None
     assert tree().view([0, 1]).links is not None

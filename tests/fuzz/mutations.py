@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,117 +19,51 @@ VALUES: tuple[Any, ...] = (
     *({}, {"name": "ring"}, {"name": "mesh2d", "rows": 2}, {"a": {"b": {"c": 1}}}),
 )
 
-_BASE: tuple[dict[str, Any], ...] = (
-    {
-        "title": "fuzzed",
-        "baseline": "mesh",
-        "npu": {"peak": "400 TFLOP/s", "memory_bandwidth": "3 TB/s", "memory": "80 GB", "efficiency": 0.5},
-        "priorities": ["mp", "pp", "dp"],
-        "fidelity": "compressed",
-        "fabrics": {
-            "mesh": {
-                "topology": {"name": "mesh2d", "rows": 2, "columns": 3, "link_bandwidth": "500 GB/s"},
-                "router": "xy",
-                "sharing": "strict-links",
-                "placement": "snake",
-                "collectives": {
-                    "selection": "fastest",
-                    "all-reduce": [{"name": "hierarchical", "chunks": 2, "orders": "opposite"}, "ring"],
-                    "default": "direct",
-                },
-            },
-            "fred": {
-                "topology": {
-                    "name": "fred",
-                    "arity": [2, 3],
-                    "io_controllers": 2,
-                    "middle_switches": 2,
-                    "on_conflict": "decompose",
-                    "bandwidths": ["1 TB/s", "2 TB/s"],
-                },
-                "placement": {"name": "routable", "exchanges": 5, "seed": 1},
-                "collectives": {"default": "in-network"},
-            },
-        },
-        "workloads": {
-            "training": {
-                "workload": {
-                    "name": "transformer",
-                    "layers": 2,
-                    "hidden": 64,
-                    "sequence": 32,
-                    "heads": 4,
-                    "vocabulary": 100,
-                    "mp": 2,
-                    "dp": 1,
-                    "pp": 2,
-                    "global_batch": 4,
-                    "microbatches": 2,
-                    "overlap_dp": True,
-                },
-                "compute_scale": 0.5,
-                "calibration": {"fabric": "fred", "speedup": 1.2},
-            },
-            "gradients": {
-                "workload": {"name": "microbenchmark", "size": "1 MB", "ranks": 3, "groups": 2, "layout": "strided"}
-            },
-        },
-        "references": [{"workload": "training", "fabric": "fred", "speedup": 1.3, "source": "nowhere"}],
-    },
-    {
-        "fabrics": {
-            "torus": {
-                "topology": {"name": "torus", "dimensions": [2, 2], "link_bandwidth": ["10 GB/s", "20 GB/s"]},
-                "collectives": {"all-reduce": {"name": "torus-ring", "chunks": 2}, "default": "direct"},
-            },
-            "optical": {
-                "topology": {
-                    "name": "optical-ring",
-                    "npus": 6,
-                    "wavelengths": 4,
-                    "line_rate": "40 Gbps",
-                    "pay": "on-change",
-                    "hop_latency": "5 ns",
-                    "stripe": True,
-                    "laser_power": 10.0,
-                    "receiver_sensitivity": -20.0,
-                },
-                "collectives": {"all-reduce": [{"name": "wrht", "m": 3}, "ring"], "default": "direct"},
-            },
-            "{npus} in a tree": {
-                "topology": {"name": "fat-tree", "radix": 4, "levels": 2, "routing": "ecmp", "oversubscription": 1.0},
-                "sweep": {"npus": [4, 6]},
-                "collectives": {"all-reduce": {"name": "tree", "shape": "double-binary", "chunks": 2}},
-            },
-            "nodes": {
-                "topology": {
-                    "name": "cluster",
-                    "preset": "dgx-a100",
-                    "nodes": 2,
-                    "node": {"name": "switch", "npus": 2, "link_latency": "50 ns"},
-                    "nics": 1,
-                    "nic": "200 Gbps",
-                    "pcie": "24 GB/s",
-                    "pcie_npus": 2,
-                    "network": "rail-only",
-                    "rails": 1,
-                    "radix": 8,
-                    "oversubscription": 1.0,
-                },
-                "collectives": {"all-reduce": "hierarchical", "default": "direct"},
-            },
-            "full": {"topology": {"name": "fully-connected", "npus": 4, "link_latency": "1 us"}, "collectives": "auto"},
-        },
-        "workloads": {
-            "{size}": {
-                "workload": {"name": "microbenchmark", "pattern": "all-reduce", "ranks": 4, "stride": 1},
-                "sweep": {"size": ["100 kB", "1 MB"]},
-            },
-            "cnn": {"workload": {"name": "cnn", "model": "alexnet", "dp": 4, "overlap_dp": True, "bucket": "10 MiB"}},
-        },
-        "savings": [{"name": "saved", "of": "optical", "over": "torus", "by": ["size"], "workloads": ["{size}"]}],
-    },
-)
+# Two experiments; lines that end in a backslash go on.
+_TEXTS = """
+title = "fuzzed"
+baseline = "mesh"
+npu = { peak = "400 TFLOP/s", memory_bandwidth = "3 TB/s", memory = "80 GB", efficiency = 0.5 }
+priorities = ["mp", "pp", "dp"]
+fidelity = "compressed"
+fabrics.mesh.topology = { name = "mesh2d", rows = 2, columns = 3, link_bandwidth = "500 GB/s" }
+fabrics.mesh.router = "xy"
+fabrics.mesh.sharing = "strict-links"
+fabrics.mesh.placement = "snake"
+fabrics.mesh.collectives = { selection = "fastest", \
+  all-reduce = [{ name = "hierarchical", chunks = 2, orders = "opposite" }, "ring"], default = "direct" }
+fabrics.fred.topology = { name = "fred", arity = [2, 3], io_controllers = 2, middle_switches = 2, \
+  on_conflict = "decompose", bandwidths = ["1 TB/s", "2 TB/s"] }
+fabrics.fred.placement = { name = "routable", exchanges = 5, seed = 1 }
+fabrics.fred.collectives = { default = "in-network" }
+workloads.training.workload = { name = "transformer", layers = 2, hidden = 64, sequence = 32, heads = 4, \
+  vocabulary = 100, mp = 2, dp = 1, pp = 2, global_batch = 4, microbatches = 2, overlap_dp = true }
+workloads.training.compute_scale = 0.5
+workloads.training.calibration = { fabric = "fred", speedup = 1.2 }
+workloads.gradients.workload = { name = "microbenchmark", size = "1 MB", ranks = 3, groups = 2, layout = "strided" }
+references = [{ workload = "training", fabric = "fred", speedup = 1.3, source = "nowhere" }]
+---
+fabrics.torus.topology = { name = "torus", dimensions = [2, 2], link_bandwidth = ["10 GB/s", "20 GB/s"] }
+fabrics.torus.collectives = { all-reduce = { name = "torus-ring", chunks = 2 }, default = "direct" }
+fabrics.optical.topology = { name = "optical-ring", npus = 6, wavelengths = 4, line_rate = "40 Gbps", \
+  pay = "on-change", hop_latency = "5 ns", stripe = true, laser_power = 10.0, receiver_sensitivity = -20.0 }
+fabrics.optical.collectives = { all-reduce = [{ name = "wrht", m = 3 }, "ring"], default = "direct" }
+fabrics."{npus} in a tree".topology = { name = "fat-tree", radix = 4, levels = 2, routing = "ecmp", \
+  oversubscription = 1.0 }
+fabrics."{npus} in a tree".sweep = { npus = [4, 6] }
+fabrics."{npus} in a tree".collectives = { all-reduce = { name = "tree", shape = "double-binary", chunks = 2 } }
+fabrics.nodes.topology = { name = "cluster", preset = "dgx-a100", nodes = 2, \
+  node = { name = "switch", npus = 2, link_latency = "50 ns" }, nics = 1, nic = "200 Gbps", pcie = "24 GB/s", \
+  pcie_npus = 2, network = "rail-only", rails = 1, radix = 8, oversubscription = 1.0 }
+fabrics.nodes.collectives = { all-reduce = "hierarchical", default = "direct" }
+fabrics.full.topology = { name = "fully-connected", npus = 4, link_latency = "1 us" }
+fabrics.full.collectives = "auto"
+workloads."{size}".workload = { name = "microbenchmark", pattern = "all-reduce", ranks = 4, stride = 1 }
+workloads."{size}".sweep = { size = ["100 kB", "1 MB"] }
+workloads.cnn.workload = { name = "cnn", model = "alexnet", dp = 4, overlap_dp = true, bucket = "10 MiB" }
+savings = [{ name = "saved", of = "optical", over = "torus", by = ["size"], workloads = ["{size}"] }]
+"""
+_BASE = [tomllib.loads(text) for text in _TEXTS.split("---")]
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("collective", "all-reduce", "--topology", "mesh2d", "--set", "rows=2", "--set", "columns=2", "--size", "1MB"),

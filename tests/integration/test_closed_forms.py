@@ -38,70 +38,61 @@ def duration(fabric: Fabric, pattern: str, algorithm: str, fidelity: str | None 
     return result.duration
 
 
+def check(fabric: Fabric, algorithm: str, fidelity: str, seconds: dict[str, float], **options: Any) -> None:
+    """Make sure that an algorithm takes so many seconds, for each pattern, or for more that are named together."""
+    for patterns, expected in seconds.items():
+        for pattern in patterns.split():
+            assert duration(fabric, pattern, algorithm, fidelity, **options) == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 @pytest.mark.parametrize("n", [3, 4, 7, 16, 33])
 def test_ring(n: int, fidelity: str) -> None:
     fabric = torus(n, latency=LATENCY)
-    step = LATENCY + S / n / BETA
-    assert duration(fabric, "all-reduce", "ring", fidelity) == pytest.approx(2 * (n - 1) * step, rel=1e-9)
-    assert duration(fabric, "reduce-scatter", "ring", fidelity) == pytest.approx((n - 1) * step, rel=1e-9)
-    assert duration(fabric, "all-gather", "ring", fidelity) == pytest.approx((n - 1) * step, rel=1e-9)
-    for pattern in ("broadcast", "reduce"):
-        # A rank sends its next piece when the one before has left; a phase of a group waits until it has arrived.
-        hops = n - 1 if fidelity == "exact" else 8 + n - 2
-        expected = hops * LATENCY + (8 + n - 2) * S / 8 / BETA
-        assert duration(fabric, pattern, "ring", fidelity, chunks=8) == pytest.approx(expected, rel=1e-9)
-    # Step t hands on n - 1 - t blocks.
+    half = (n - 1) * (LATENCY + S / n / BETA)
+    # Step t of an all-to-all hands on n - 1 - t blocks.
     blocks = n * (n - 1) / 2
-    expected = (n - 1) * LATENCY + blocks * S / n / BETA
-    assert duration(fabric, "all-to-all", "ring", fidelity) == pytest.approx(expected, rel=1e-9)
+    all_to_all = (n - 1) * LATENCY + blocks * S / n / BETA
+    seconds = {"all-reduce": 2 * half, "reduce-scatter all-gather": half, "all-to-all": all_to_all}
+    check(fabric, "ring", fidelity, seconds)
+    # A rank sends its next piece when the one before has left; a phase of a group waits until it has arrived.
+    hops = n - 1 if fidelity == "exact" else 8 + n - 2
+    pieces = {"broadcast reduce": hops * LATENCY + (8 + n - 2) * S / 8 / BETA}
+    check(fabric, "ring", fidelity, pieces, chunks=8)
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_hierarchical(fidelity: str) -> None:
-    inner = 3 * (2 * LATENCY + S / 4 / BETA)
-    outer = 4 * (4 * LATENCY + S / 20 / BETA)
+    half = 3 * (2 * LATENCY + S / 4 / BETA) + 4 * (4 * LATENCY + S / 20 / BETA)
     fabric = fred("C")
-    assert duration(fabric, "all-reduce", "hierarchical", fidelity) == pytest.approx(2 * (inner + outer), rel=1e-9)
-    assert duration(fabric, "reduce-scatter", "hierarchical", fidelity) == pytest.approx(inner + outer, rel=1e-9)
-    assert duration(fabric, "all-gather", "hierarchical", fidelity) == pytest.approx(inner + outer, rel=1e-9)
+    check(fabric, "hierarchical", fidelity, {"all-reduce": 2 * half, "reduce-scatter all-gather": half})
     # Outermost level first: the outer rings carry the larger blocks.
-    outer, inner = 4 * (4 * LATENCY + S / 5 / BETA), 3 * (2 * LATENCY + S / 20 / BETA)
-    reverse = duration(fabric, "all-reduce", "hierarchical", fidelity, orders="reverse")
-    assert reverse == pytest.approx(2 * (inner + outer), rel=1e-9)
+    half = 4 * (4 * LATENCY + S / 5 / BETA) + 3 * (2 * LATENCY + S / 20 / BETA)
+    check(fabric, "hierarchical", fidelity, {"all-reduce": 2 * half}, orders="reverse")
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_in_network(fidelity: str) -> None:
-    fabric, n = fred("D"), 20
-    alpha = 4 * LATENCY
-    for pattern in ("all-reduce", "reduce", "broadcast"):
-        assert duration(fabric, pattern, "in-network", fidelity) == pytest.approx(alpha + S / BETA, rel=1e-9)
-    for pattern in ("reduce-scatter", "all-gather"):
-        expected = n * (alpha + S / n / BETA)
-        assert duration(fabric, pattern, "in-network", fidelity) == pytest.approx(expected, rel=1e-9)
+    n, alpha, exact = 20, 4 * LATENCY, fidelity == "exact"
+    others = (n - 1) * S / n / BETA
     # Three members of a rank's own group are two links away, the other 16 four. A phase of all waits for the farthest.
     all_paths = 3 * 2 * LATENCY + 16 * alpha
-    expected = (all_paths if fidelity == "exact" else (n - 1) * alpha) + (n - 1) * S / n / BETA
-    assert duration(fabric, "all-to-all", "in-network", fidelity) == pytest.approx(expected, rel=1e-9)
-    for pattern in ("gather", "scatter"):
+    seconds = {
+        "all-reduce reduce broadcast": alpha + S / BETA,
+        "reduce-scatter all-gather": n * (alpha + S / n / BETA),
+        "all-to-all": (all_paths if exact else (n - 1) * alpha) + others,
         # One at a time; exactly, the next is on its way while the one before arrives.
-        expected = (alpha if fidelity == "exact" else all_paths) + (n - 1) * S / n / BETA
-        assert duration(fabric, pattern, "in-network", fidelity) == pytest.approx(expected, rel=1e-9)
+        "gather scatter": (alpha if exact else all_paths) + others,
+    }
+    check(fred("D"), "in-network", fidelity, seconds)
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_direct(fidelity: str) -> None:
-    fabric, n = fred("D"), 20
-    alpha = 4 * LATENCY
-    for pattern in ("all-to-all", "all-gather", "reduce-scatter", "gather", "scatter"):
-        expected = alpha + (n - 1) / n * S / BETA
-        assert duration(fabric, pattern, "direct", fidelity) == pytest.approx(expected, rel=1e-9)
-    for pattern in ("broadcast", "reduce"):
-        expected = alpha + (n - 1) * S / BETA
-        assert duration(fabric, pattern, "direct", fidelity) == pytest.approx(expected, rel=1e-9)
-    expected = 2 * (alpha + (n - 1) / n * S / BETA)
-    assert duration(fabric, "all-reduce", "direct", fidelity) == pytest.approx(expected, rel=1e-9)
+    n, alpha = 20, 4 * LATENCY
+    half = alpha + (n - 1) / n * S / BETA
+    seconds = {"all-to-all all-gather reduce-scatter gather scatter": half, "all-reduce": 2 * half}
+    check(fred("D"), "direct", fidelity, {**seconds, "broadcast reduce": alpha + (n - 1) * S / BETA})
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "in-network"])
@@ -112,18 +103,15 @@ def test_point_to_point(algorithm: str) -> None:
         assert found == pytest.approx(hops * LATENCY + S / BETA, rel=1e-9)
 
 
-def test_auto_tries_the_variants_that_do_a_mesh_justice() -> None:
+def test_auto_tries_the_variants_that_do_a_mesh_justice_and_the_trees_that_use_all_of_its_links() -> None:
     # The balanced shares reach 1500 GB/s, FRED's value for its baseline.
     fabric = FRAMEWORK.topology("mesh2d", link_latency=0.0).build()
     result = FRAMEWORK.simulate_collective(fabric, "all-gather", size=S)
     assert result.algorithm.startswith("hierarchical(")
     assert "orders=opposite" in result.algorithm
     assert result.busbw == pytest.approx(1500e9, rel=1e-9)
-
-
-def test_auto_finds_the_trees_that_use_all_links_of_a_mesh() -> None:
     # An all-reduce takes S (n - 1) / (E B), which is 2 E B / n of bus bandwidth: 20 NPUs, 31 links.
-    result = FRAMEWORK.simulate_collective(FRAMEWORK.topology("mesh2d", link_latency=0.0).build(), "all-reduce", size=S)
+    result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=S)
     assert result.algorithm == "forest"
     assert result.duration == min(result.candidates.values())
     assert result.busbw == pytest.approx(2 * 31 * 750e9 / 20, rel=0.01)
@@ -164,8 +152,12 @@ def hop_bound(dimensions: tuple[int, ...]) -> float:
 def test_all_reduce_on_a_torus_takes_the_bandwidth_bound(
     dimensions: tuple[int, ...], links: int, fields: dict[str, Any]
 ) -> None:
+    # Each ring has two halves of k - 1 steps, which pay their latencies; all parts are side by side.
     bound = injection_bound(math.prod(dimensions), links)
-    assert duration(torus(*dimensions, **fields), "all-reduce", "torus-ring") == pytest.approx(bound, rel=1e-9)
+    for latency in (0.0, 1e-3):
+        expected = bound + 2 * sum(k - 1 for k in dimensions) * latency
+        found = duration(torus(*dimensions, latency=latency, **fields), "all-reduce", "torus-ring")
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +169,6 @@ def test_pipelines_bring_unequal_dimensions_to_the_bound(dimensions: tuple[int, 
     alone, piped = (duration(fabric, "all-reduce", "torus-ring", chunks=chunks, fidelity="exact") for chunks in (1, 8))
     assert bound * (1 - 1e-9) <= piped <= 1.01 * bound
     assert alone > 1.2 * bound
-
-
-def test_latency_is_paid_at_every_step() -> None:
-    # 2 x (7 + 7) steps, all parts side by side.
-    fabric = torus(8, 8, latency=1e-3)
-    expected = injection_bound(64, 4) + 28e-3
-    assert duration(fabric, "all-reduce", "torus-ring") == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("dimensions", [(8, 8), (4, 4, 4), (5, 5), (8,), (7, 3), (8, 4), (2, 2), (6, 6), (6,), (10, 2)])

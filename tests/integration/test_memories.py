@@ -70,10 +70,8 @@ def streaming(kind: str) -> TaskGraph:
 
 @pytest.mark.parametrize("kind", ["load", "store"])
 def test_switches_save_all_streams_but_one(kind: str) -> None:
-    able, plain = (
-        FRAMEWORK.simulate_graph(streaming(kind), with_memories(star(8), [tier(in_network=able)]))
-        for able in (True, False)
-    )
+    fabrics = [with_memories(star(8), [tier(in_network=able)]) for able in (True, False)]
+    able, plain = (FRAMEWORK.simulate_graph(streaming(kind), one) for one in fabrics)
     assert (able.seconds, plain.seconds) == pytest.approx((LATE + SIZE / WIDE, LATE + 8 * SIZE / WIDE), rel=1e-9)
     assert able.notes == ()
     (note,) = plain.notes
@@ -82,11 +80,8 @@ def test_switches_save_all_streams_but_one(kind: str) -> None:
 
 
 def test_a_tier_that_is_not_there_is_refused() -> None:
-    with pytest.raises(
-        UnknownNameError, match="uses the memory tier 'pool', which 'star of 8' does not have"
-    ) as caught:
+    with pytest.raises(UnknownNameError, match=r"^memories: .* the memory tier 'pool', which 'star of 8' does not h"):
         FRAMEWORK.simulate_graph(streaming("load"), star(8))
-    assert caught.value.key == "memories"
     with pytest.raises(UnknownNameError, match="did you mean 'pools'") as caught:
         FRAMEWORK.simulate_graph(streaming("load"), with_memories(star(8), [tier(name="pools")]))
     assert caught.value.accepted == "pools"
@@ -100,11 +95,7 @@ def test_in_switch_reduction_of_a_pool_of_256_npus_by_link_loads(wide: float, ra
     builder.store("gradients", "pool", [np.arange(256)], 1e9, label="memory")
     builder.load("weights", "pool", [np.arange(256)], 1e9, label="memory")
     graph = builder.build()
-    both = [
-        FRAMEWORK.simulate_graph(
-            graph, with_memories(star(256), [tier(bandwidth=wide, in_network=able, **fields)])
-        ).seconds
-        for able in (True, False)
-    ]
+    tiers = [tier(bandwidth=wide, in_network=able, **fields) for able in (True, False)]
+    both = [FRAMEWORK.simulate_graph(graph, with_memories(star(256), [one])).seconds for one in tiers]
     assert both == pytest.approx([1e9 / 256e9, 256 / 16 * 1e9 / wide], rel=1e-9)
     assert both[1] / both[0] == pytest.approx(ratio, rel=1e-9)
