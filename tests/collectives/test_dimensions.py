@@ -175,13 +175,10 @@ def test_everybody_sends_to_the_next_position_in_one_dimension(step: int) -> Non
     assert schedule.row_bytes(along).tolist() == [5.0] * 12
 
 
-@given(
-    hnp.arrays(
-        float,
-        st.tuples(st.integers(1, 4), st.integers(1, 4)),
-        elements=st.one_of(st.floats(0.01, 100), st.integers(1, 3).map(float)),
-    )
-)
+SHAPES, TIMES = st.tuples(st.integers(1, 4), st.integers(1, 4)), st.floats(0.01, 100) | st.integers(1, 3).map(float)
+
+
+@given(hnp.arrays(float, SHAPES, elements=TIMES))
 def test_no_other_shares_keep_the_busiest_for_less(times: FloatArray) -> None:
     shares, weights = balanced_shares(times), balanced_shares(2 * times.max() - times.T)
     for found in (shares, weights):

@@ -22,7 +22,7 @@ from networks import ENDED, HORIZON, SEEDS, BrokenError, client, finish
 from small import executor, joined
 
 from fredfw import Pattern
-from fredfw.collectives import Phase, Schedule
+from fredfw.collectives import Schedule, ring_schedule
 from fredfw.errors import InputError, SimulationError
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.simulation.engine import max_min
@@ -126,12 +126,6 @@ def test_an_interrupt_is_heard_while_dear_events_happen() -> None:
     assert heard - sent < 10  # 0.02 to 0.3 s where nobody else works; the step takes much longer
 
 
-def ring_all_gather(size: float) -> Schedule:
-    rank = np.arange(8)
-    phase = Phase.of(rank, (rank + 1) % 8, rank, stride=-1, modulus=8, repeat=7)
-    return Schedule(Pattern.ALL_GATHER, 8, size, 8, (phase,))
-
-
 RING = joined([(node, (node + 1) % 8) for node in range(8)], 100.0, 0.25)
 
 
@@ -151,7 +145,8 @@ def times_of(lowering: Lowering, schedules: list[Schedule], fidelity: str) -> li
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_networks_in_threads_share_what_was_lowered(fidelity: str) -> None:
-    schedules = [ring_all_gather(100.0 * (1 + number)) for number in range(40)]
+    ranks = np.arange(8)[:, None]
+    schedules = [ring_schedule(Pattern.ALL_GATHER, 800.0 * (1 + number), ranks) for number in range(40)]
     alone = times_of(Lowering(RING), schedules, fidelity)
     lowering = Lowering(RING)
     with ThreadPoolExecutor(4) as pool:

@@ -74,11 +74,7 @@ def test_the_best_algorithms_reach_it(topology: str, fields: dict[str, Any], pat
     assert duration / bound(fabric, pattern).seconds == pytest.approx(1.0, rel=1e-9)
 
 
-LATENCIES = st.sampled_from(["0 s", "100 ns", "30 us"])
-BANDWIDTHS = st.sampled_from(["1 GB/s", "750 GB/s"])
-TREE_BANDWIDTHS = ["1 TB/s", "3 TB/s", "8 TB/s"]
-
-
+LATENCIES, BANDWIDTHS = ("0 s", "100 ns", "30 us"), ("1 GB/s", "750 GB/s")
 NAMES = [
     *("mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring"),
     *("multi-dimensional", "cluster"),
@@ -87,65 +83,47 @@ NAMES = [
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
-    name = draw(st.sampled_from(NAMES))
-    fields: dict[str, Any] = {"link_latency": draw(LATENCIES)}
+    def number(least: int, most: int) -> int:
+        return draw(st.integers(least, most))
+
+    def one(*choices: Any) -> Any:
+        return draw(st.sampled_from(choices))
+
+    name = one(*NAMES)
+    fields: dict[str, Any] = {"link_latency": one(*LATENCIES)}
     match name:
         case "mesh2d":
-            fields |= {"rows": draw(st.integers(1, 4)), "columns": draw(st.integers(2, 4))}
+            fields |= {"rows": number(1, 4), "columns": number(2, 4)}
         case "torus":
             sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=2))
-            fields = {
-                "dimensions": sizes,
-                "link_bandwidth": [draw(BANDWIDTHS) for _ in sizes],
-                "link_latency": [draw(LATENCIES) for _ in sizes],
-                "bidirectional": draw(st.booleans()),
-            }
+            fields = {"dimensions": sizes, "bidirectional": one(True, False)}
+            fields["link_bandwidth"] = [one(*BANDWIDTHS) for _ in sizes]
+            fields["link_latency"] = [one(*LATENCIES) for _ in sizes]
         case "switch":
-            fields |= {"npus": draw(st.integers(2, 8)), "in_network": draw(st.booleans())}
+            fields |= {"npus": number(2, 8), "in_network": one(True, False)}
         case "fully-connected":
-            fields |= {"npus": draw(st.integers(2, 7)), "link_bandwidth": draw(BANDWIDTHS)}
+            fields |= {"npus": number(2, 7), "link_bandwidth": one(*BANDWIDTHS)}
         case "fred":
-            arity = [draw(st.integers(2, 4)), *draw(st.lists(st.integers(1, 3), max_size=2))]
-            fields |= {
-                "variant": draw(st.sampled_from("ABCD")),
-                "arity": arity,
-                "bandwidths": [draw(st.sampled_from(TREE_BANDWIDTHS)) for _ in arity],
-                "on_conflict": draw(st.sampled_from(["block", "decompose"])),
-            }
+            arity = [number(2, 4), *draw(st.lists(st.integers(1, 3), max_size=2))]
+            fields |= {"variant": one(*"ABCD"), "arity": arity, "on_conflict": one("block", "decompose")}
+            fields["bandwidths"] = [one("1 TB/s", "3 TB/s", "8 TB/s") for _ in arity]
         case "fat-tree":
-            fields |= {
-                "npus": draw(st.integers(2, 12)),
-                "radix": 4,
-                "oversubscription": draw(st.sampled_from([1, 2, 3])),
-                "routing": draw(st.sampled_from(["ecmp", "spray"])),
-            }
+            fields |= {"npus": number(2, 12), "radix": 4}
+            fields |= {"oversubscription": one(1, 2, 3), "routing": one("ecmp", "spray")}
         case "multi-dimensional":
             sizes = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3))
-            kinds = [draw(st.sampled_from(["ring", "line", "fully-connected", "switch"])) for _ in sizes]
-            fields = {
-                "dimensions": [f"{kind} {size}" for kind, size in zip(kinds, sizes, strict=True)],
-                "bandwidths": [draw(BANDWIDTHS) for _ in sizes],
-                "latencies": [draw(LATENCIES) for _ in sizes],
-            }
+            fields = {"dimensions": [f"{one('ring', 'line', 'fully-connected', 'switch')} {size}" for size in sizes]}
+            fields["bandwidths"] = [one(*BANDWIDTHS) for _ in sizes]
+            fields["latencies"] = [one(*LATENCIES) for _ in sizes]
         case "cluster":
-            npus = draw(st.sampled_from([1, 2, 3]))
-            fields |= {
-                "nodes": draw(st.integers(2, 5)),
-                "node": {"name": "fully-connected", "npus": npus, "link_bandwidth": draw(BANDWIDTHS)},
-                "nics": draw(st.sampled_from([1, npus, 2 * npus])),
-                "radix": 16,
-                "network": draw(st.sampled_from(["rail-optimised", "rail-only", "fat-tree"])),
-                "oversubscription": draw(st.sampled_from([1, 7])),
-                "routing": draw(st.sampled_from(["ecmp", "spray"])),
-            }
+            npus = number(1, 3)
+            fields["node"] = {"name": "fully-connected", "npus": npus, "link_bandwidth": one(*BANDWIDTHS)}
+            fields |= {"nodes": number(2, 5), "nics": one(1, npus, 2 * npus), "radix": 16}
+            fields |= {"network": one("rail-optimised", "rail-only", "fat-tree")}
+            fields |= {"oversubscription": one(1, 7), "routing": one("ecmp", "spray")}
         case "optical-ring":
-            fields = {
-                "npus": draw(st.integers(2, 9)),
-                "wavelengths": draw(st.sampled_from([1, 4, 64])),
-                "hop_latency": draw(LATENCIES),
-                "reconfiguration": draw(st.sampled_from(["0 s", "25 us"])),
-                "stripe": draw(st.booleans()),
-            }
+            fields = {"npus": number(2, 9), "wavelengths": one(1, 4, 64), "hop_latency": one(*LATENCIES)}
+            fields |= {"reconfiguration": one("0 s", "25 us"), "stripe": one(True, False)}
     return build(name, **fields)
 
 
