@@ -30,8 +30,6 @@ def built(name: str, latency: float, **fields: object) -> Fabric:
 
 
 class Sets(FlowNetwork):
-    """Makes a flow set of each message."""
-
     def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
         return self.start(flows_of(way, volume, priority, label), on_complete, checked=True)
 
@@ -87,8 +85,6 @@ def test_a_program_that_sends_much_has_routes_found_together() -> None:
 
 
 class Broken(Counting):
-    """Knows no way to NPU 7."""
-
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         if (destinations == 7).any():
             raise UnsupportedError("no way to NPU 7")

@@ -49,7 +49,6 @@ def exported(fabric: Mapping[str, Any], workload: str, **options: Any) -> bytes:
 
 
 def read(file: bytes) -> int:
-    """Return the address of what a file holds."""
     address: int = engine.library().program_read(len(file), file)
     return address
 
@@ -86,7 +85,6 @@ def run(file: bytes) -> tuple[engine.Record, dict[str, bytes]]:
 
 
 def check(result: RunResult, file: bytes) -> None:
-    """Make sure that the file gives the result, to the last bit."""
     record, loads = run(file)
     timeline = result.timeline
     assert record.end.tobytes() == timeline.end.tobytes()

@@ -22,8 +22,6 @@ RING = Fabric("ring", np.zeros(4), np.arange(8) % 4, (np.arange(8) + np.repeat([
 
 @frozen
 class Onward(ShortestPathRouter):
-    """Always the same way round."""
-
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         pairs = zip(sources.tolist(), destinations.tolist(), strict=True)
         return Routes.concatenate([self.path(fabric, *pair) for pair in pairs])

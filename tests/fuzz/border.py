@@ -104,7 +104,6 @@ class Case:
         return array.ctypes.data, len(array)
 
     def put(self, struct: Any, name: str, values: Sequence[float], length: str, kind: type = np.int64) -> None:
-        """Set a field to an array, and another to its length."""
         address, count = self.array(values, kind, own=True)
         setattr(struct, name, address)
         setattr(struct, length, self.count(count))
@@ -157,7 +156,6 @@ class Case:
         return self.made("network", code().fredfw_network_new(ctypes.byref(setting)))
 
     def makes(self, what: str, *arguments: object) -> bool:
-        """Return whether the engine makes something, which is not kept."""
         address = getattr(code(), f"fredfw_{what}_new")(*arguments)
         if address is not None:
             getattr(code(), f"fredfw_{what}_free")(address)
@@ -615,7 +613,6 @@ class Case:
         return self.refused
 
     def look(self, address: int) -> None:
-        """Add what there is to know of a network at the end."""
         bytes_, present, counts = np.zeros((3, self.links)), np.zeros(3, dtype=np.uint8), np.zeros(9, dtype=np.int64)
         self.call("link_bytes", address, 3, bytes_.ctypes.data, present.ctypes.data)
         self.call("statistics", address, counts.ctypes.data)

@@ -152,7 +152,6 @@ class Mutator:
 
 
 def _kinds(value: Any) -> tuple[type, ...]:
-    """Return the types of values that may well stand in the place of ``value``."""
     return (int, float) if isinstance(value, int | float) else (type(value),)
 
 

@@ -50,7 +50,6 @@ def results() -> list[str]:
 
 
 def words(text: str) -> list[list[str]]:
-    """Return the words of each line."""
     return [line.split() for line in text.splitlines()]
 
 

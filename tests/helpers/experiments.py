@@ -18,7 +18,6 @@ PEAK = "computations run at the whole peak of 989.4 TFLOP/s: npu.efficiency says
 
 
 def hooked(**functions: Callable[..., object]) -> Framework:
-    """Return a framework with these hooks."""
     framework = Framework()
     framework.plugins.register(plugin(**functions), "given")
     return framework

@@ -67,7 +67,6 @@ def discover(*names: str, **more: Any) -> PluginManager:
 
 
 def plugin(**functions: Callable[..., object]) -> types.ModuleType:
-    """A module with hook implementations."""
     module = types.ModuleType("plugin")
     vars(module).update({name: hookimpl(function) for name, function in functions.items()})
     return module

@@ -20,8 +20,6 @@ FRAMEWORK = Framework()
 
 
 class Network(NetworkBackend):
-    """Notes when things end."""
-
     def __init__(self, fabric: Fabric, *given: Any, **options: Any) -> None:
         super().__init__(fabric, *given, **{"plugins": FRAMEWORK.plugins, **options})
         self.ends: list[tuple[object, float]] = []
@@ -46,7 +44,6 @@ def mesh(rows: int, columns: int, latency: float = 0.0, **options: Any) -> Netwo
 
 
 def ring(npus: int, latency: float = 0.0, **options: Any) -> Network:
-    """A ring with links of 1 GB/s both ways."""
     fabric = FRAMEWORK.topology("torus", dimensions=[npus], link_bandwidth="1 GB/s", link_latency=latency).build()
     return Network(fabric, **options)
 

@@ -63,8 +63,6 @@ class Task:
 
 @frozen
 class Job:
-    """A task graph with ranks of its own."""
-
     ranks: int  # how many
     tasks: tuple[Task, ...]  # what they do, in order
     repeats: tuple[int, ...] = ()  # how often each block runs
@@ -87,8 +85,6 @@ class Job:
 
 @frozen
 class Program:
-    """All that is simulated."""
-
     seed: int  # what it was drawn with
     topology: Named  # what the links are
     uneven: int  # seed of factors of bandwidths and latencies, one of each for each link, or -1 for none; see fabric
@@ -169,15 +165,11 @@ class Asked(MaxMin):
 
 
 class OneAtATime(Admission):
-    """Flow sets wait for each other."""
-
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         return Wait("busy") if active else Start()
 
 
 class FewAtATime(OneAtATime):
-    """At most three flow sets run beside each other; each pays something, and asks by itself."""
-
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
@@ -232,8 +224,6 @@ ADMISSIONS: Mapping[str, Callable[[], Admission]] = {
 
 @frozen
 class Controlled(AdmissionPolicy):
-    """Makes one of ``ADMISSIONS``."""
-
     name: ClassVar[str] = "controlled"
 
     rule: str

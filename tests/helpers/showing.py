@@ -16,7 +16,6 @@ from fredfw.report import layout
 
 
 def printed(report: Iterable[RenderableType], width: int = 100, *, terminal: bool = False) -> str:
-    """Return the text, without colours."""
     file = io.StringIO()
     options: dict[str, Any] = {"force_terminal": terminal, "color_system": None}
     layout.show(Console(file=file, width=width, markup=False, highlight=False, **options), report)
@@ -34,10 +33,8 @@ def on(row: Row, template: str, **settings: object) -> Row:
 
 
 def cells(text: str) -> list[list[str]]:
-    """Return the cells of each line of tables."""
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
 
 
 def starts(rows: Sequence[Sequence[str]], length: int) -> list[list[str]]:
-    """Return the beginning of each row."""
     return [list(row[:length]) for row in rows]

@@ -21,8 +21,6 @@ from fredfw.workloads import GraphBuilder, TaskGraph
 
 @frozen
 class Admitting(AdmissionPolicy):
-    """Makes admissions by a function."""
-
     name: ClassVar[str] = "admitting"
 
     make: Callable[[], Admission]
@@ -98,8 +96,6 @@ def incidence(*where: Sequence[int], **fields: Any) -> Incidence:
 
 
 class Log:
-    """Which activities have ended when."""
-
     def __init__(self, network: FlowNetwork) -> None:
         self.network = network
         self.ends: list[tuple[float, list[int]]] = []
@@ -158,8 +154,6 @@ class Gather(CollectiveAlgorithm):
 
 @frozen
 class Fixed(CollectiveAlgorithm):
-    """Has one schedule, whatever the request."""
-
     name: ClassVar[str] = "fixed"
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
 
@@ -172,8 +166,6 @@ class Fixed(CollectiveAlgorithm):
 
 @frozen
 class Deciding(Admission):
-    """Decides by a function."""
-
     decide: Callable[[FlowSet, Sequence[FlowSet]], Decision]
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
@@ -217,7 +209,6 @@ def executor(
 
 
 def by_rank(timeline: Timeline) -> dict[tuple[str, int], float]:
-    """When each rank is done with each task, by name."""
     last: dict[tuple[str, int], float] = {}
     for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
         for rank in ranks.tolist():

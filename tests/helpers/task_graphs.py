@@ -9,12 +9,10 @@ from fredfw.workloads import TaskGraph, TaskKind
 
 
 def of_kind(graph: TaskGraph, kind: TaskKind, label: str | None = None) -> list[int]:
-    """Return the tasks of ``kind``, or those of them with a ``label``."""
     return [t for t in range(len(graph)) if graph.kinds[t] == kind and label in (None, graph.label(t))]
 
 
 def names_before(graph: TaskGraph, name: str) -> set[str]:
-    """Return the names of what the task ``name`` waits for."""
     return {graph.names[task] for task in graph.after(graph.names.index(name))}
 
 

@@ -146,7 +146,6 @@ class WholeRun(Run):
             self.launched(everybody)
 
     def launched(self, groups: list[int]) -> None:
-        """Begin with what waits for nothing."""
         if not self.phases:
             self.network.soon(ENDS, partial(self.ended, groups))
         for index, phase in enumerate(self.phases):
@@ -321,14 +320,12 @@ class RankRun(Run):
                 del self.channels[channel]
 
     def enter(self, places: list[tuple[int, int, int]]) -> None:
-        """Have ranks of groups enter, with their marks; launching takes its time."""
         if self.launch:
             self.network.at(self.network.now + self.launch, ENDS, partial(self.launched, places))
         else:
             self.launched(places)
 
     def launched(self, places: list[tuple[int, int, int]]) -> None:
-        """Begin with what waits for nothing."""
         for group, rank, mark in places:
             self.entered[group, rank] = mark
             if not self.phases:

@@ -75,7 +75,6 @@ def ends(spans: Spans, task: int) -> list[float]:
 
 
 def wires(ranks: int, pairs: Iterable[tuple[int, int]], latencies: float | Sequence[float] = 0.5) -> Fabric:
-    """Return NPUs with links of one direction."""
     sources, destinations = np.array(sorted(pairs)).T
     kinds = np.full(ranks, NodeKind.NPU)
     return Fabric("wires", kinds, sources, destinations, 100.0, latencies, 0.0)

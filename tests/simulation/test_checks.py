@@ -22,7 +22,6 @@ NO_SHARING = "sharing: 'max-min' is refused (accepted: a fredfw.SharingPolicy, o
 
 
 def start(given: Any) -> dict[int, float]:
-    """Return when each activity ends."""
     return {activity: time for time, done in ends(FlowNetwork(PAIR), given) for activity in done}
 
 

@@ -196,7 +196,6 @@ def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(cou
 
 
 def ends_of(on: FlowNetwork, *sets: FlowSet) -> list[tuple[float, int]]:
-    """Let all flows drain; return when, and how many at once."""
     found = Counter[float]()
     for one in sets:
         on.start(one, lambda activities: found.update({on.now: len(activities)}))

@@ -77,8 +77,6 @@ def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool,
 
 
 class Hardly(Neighbours):
-    """Faster than Neighbours by less than a thousandth."""
-
     name: ClassVar[str] = "sooner"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
@@ -345,8 +343,6 @@ def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
 
 @frozen
 class Adjacent(Neighbours):
-    """Serves only NPUs that are next to each other."""
-
     name: ClassVar[str] = "adjacent"
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:

@@ -124,8 +124,6 @@ def test_a_call_says_what_is_done() -> None:
 
 @frozen
 class Library(Fixed):
-    """Has these algorithms for all-reduces."""
-
     names: Any = ("ring",)
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
