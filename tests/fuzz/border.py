@@ -295,10 +295,8 @@ class Case:
         graph = engine.STRUCTURES["graph"](ranks=self.count(ranks), way=self.count(way, INTS), tables=self.count(2))
         participants = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(2)]
         shapes = [(random.randint(1, 2), random.randint(1, len(one))) for one in participants]
-        slots = [
-            [slot for _ in range(groups) for slot in random.sample(range(len(one)), size)]
-            for one, (groups, size) in zip(participants, shapes, strict=True)
-        ]
+        pairs = zip(participants, shapes, strict=True)
+        slots = [joined([random.sample(range(len(one)), size) for _ in range(count)]) for one, (count, size) in pairs]
         graph.participant_offset = self.offsets(participants)
         self.put(graph, "participant", joined(participants), "participants")
         self.set(graph, groups=[groups for groups, _ in shapes], group_size=[size for _, size in shapes])
@@ -307,8 +305,7 @@ class Case:
         if random.random() < 0.5:
             kinds += [SEND, RECEIVE]
         kinds += [WAIT] * random.randint(0, 1)
-        tasks = len(kinds)
-        members = [random.randrange(2) for _ in kinds]
+        tasks, members = len(kinds), [random.randrange(2) for _ in kinds]
         served, of_tasks, addresses = list[list[int]](), list[list[int]](), list[int | None]()
         for kind, table in zip(kinds, members, strict=True):
             of_tasks.append([])
@@ -320,10 +317,7 @@ class Case:
                 of_tasks[-1].append(len(served))
                 served.append(list(range(groups)))
         whole = [kind not in (COLLECTIVE, TRANSFER) or (kind == COLLECTIVE and way < 2) for kind in kinds]
-        partner = [-1] * tasks
-        for task, kind in enumerate(kinds):
-            if kind == SEND:
-                partner[task], partner[task + 1] = task + 1, task
+        partner = [task + {SEND: 1, RECEIVE: -1}.get(kind, -1 - task) for task, kind in enumerate(kinds)]
         edges: list[list[tuple[int, int, int]]] = [[] for _ in kinds]
         maps: list[list[int]] = []
         for _ in range(random.randint(0, 2 * tasks)):
@@ -331,12 +325,11 @@ class Case:
             if one >= other and random.random() < 0.9:
                 continue
             mine, theirs = participants[members[one]], participants[members[other]]
-            shared = [theirs.index(rank) if rank in theirs else -1 for rank in mine]
             if members[one] == members[other]:
                 edges[one].append((other, -1, len(mine)))
             else:
-                edges[one].append((other, len(maps), sum(slot >= 0 for slot in shared)))
-                maps.append(shared)
+                edges[one].append((other, len(maps), len({*mine} & {*theirs})))
+                maps.append([theirs.index(rank) if rank in theirs else -1 for rank in mine])
         self.set(graph, tasks=tasks, edges=sum(map(len, edges)), kind=kinds, members=members, partner=partner)
         self.set(graph, label=[0] * tasks, priority=[0] * tasks, whole=whole, times=self.each(tasks, 1, 1, 3))
         self.set(graph, seconds=self.each(tasks, 0.0, 1.0), maps=len(maps))
@@ -352,10 +345,8 @@ class Case:
         graph.share_offset = self.offsets(of_tasks)
         self.put(graph, "share", joined(of_tasks), "task_shares")
         if random.random() < 0.3:
-            factors = [
-                [1.5] * len(participants[table]) if kind == COMPUTE else []
-                for kind, table in zip(kinds, members, strict=True)
-            ]
+            sizes = [len(participants[table]) * (kind == COMPUTE) for kind, table in zip(kinds, members, strict=True)]
+            factors = [[1.5] * size for size in sizes]
             graph.factor_offset = self.offsets(factors)
             self.put(graph, "factors", joined(factors), "factor_count", np.float64)
         return graph
@@ -382,8 +373,7 @@ class Case:
             saved = ctypes.create_string_buffer(size)
             code().fredfw_save(address, size, ctypes.addressof(saved))
             return saved.raw
-        counts = (ctypes.c_int64 * 9)()
-        tasks = (ctypes.c_int64 * 4)()
+        counts, tasks = (ctypes.c_int64 * 9)(), (ctypes.c_int64 * 4)()
         code().fredfw_statistics(address, counts), code().fredfw_tasks_count(address, tasks)
         return list(counts), list(tasks), code().fredfw_now(address).contents.value
 

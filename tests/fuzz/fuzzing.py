@@ -34,17 +34,9 @@ if sys.platform == "linux":  # others do not have it, or do not keep to it
     import resource
 
 # Small, so that what is accepted is done in a moment.
-LIMITS = {
-    "cells": 16,
-    "nodes": 300,
-    "links": 2000,
-    "tasks": 400,
-    "phases": 2000,
-    "transfers": 20_000,
-    "flows": 2_000,
-    "parts": 500,
-    "bytes": 100_000,
-}
+LIMITS = {"cells": 16, "nodes": 300, "links": 2000, "tasks": 400, "phases": 2000, "parts": 500}
+LIMITS |= {"transfers": 20_000, "flows": 2_000, "bytes": 100_000}
+FRAMEWORK = Framework()
 # Of processor time, which a busy machine does not use up.
 SECONDS = 20.0
 # Of address space, which the entire process shares.
@@ -65,13 +57,10 @@ class TooLongError(BaseException):
 
 def experiment(mutator: Mutator) -> str:
     content = mutator.experiment()
-    framework = _framework()
     try:
-        experiment = framework.load_experiment(content)
-        comparison = framework.compare(
-            experiment, fidelity=mutator.random.choice((None, "compressed", "exact", "estimate"))
-        )
-        comparison.to_json()
+        experiment = FRAMEWORK.load_experiment(content)
+        fidelity = mutator.random.choice((None, "compressed", "exact", "estimate"))
+        FRAMEWORK.compare(experiment, fidelity=fidelity).to_json()
     except PluginError:  # the plugins in use are our own
         raise
     except FredfwError:
@@ -81,19 +70,20 @@ def experiment(mutator: Mutator) -> str:
 
 def stored(mutator: Mutator) -> str:
     """Merge a damaged store; what is found in it is what was put."""
-    damaged = mutator.stored(_store())
+    store, seconds = _stored()
+    damaged = mutator.stored(store)
     Path("good.toml").write_text(GOOD)
     Path("store").write_bytes(damaged)
     with suppress(FredfwError):
-        (row,) = _framework().merge("good.toml", ["store"]).rows
-        assert row.seconds == _seconds()
+        (row,) = FRAMEWORK.merge("good.toml", ["store"]).rows
+        assert row.seconds == seconds
     return repr(damaged)
 
 
 def command(mutator: Mutator) -> str:
     words = mutator.command()
     Path("good.toml").write_text(GOOD)
-    Path("store").write_bytes(_store())
+    Path("store").write_bytes(_stored()[0])
     given = [word for name, limit in LIMITS.items() for word in ("--limit", f"{name}={limit}")]
     arguments = words if "--limit" in words else [*given, *words]
     with limits.allowed(LIMITS):
@@ -156,28 +146,15 @@ def _limited_memory() -> Iterator[None]:
 
 
 @cache
-def _framework() -> Framework:
-    return Framework()
-
-
-@cache
-def _store() -> bytes:
+def _stored() -> tuple[bytes, float]:
+    """Return a store, and the seconds in it."""
     Path("good.toml").write_text(GOOD)
-    _framework().run("good.toml", store="fresh")
-    return Path("fresh").read_bytes()
-
-
-@cache
-def _seconds() -> float:
-    Path("good.toml").write_text(GOOD)
-    return _framework().run("good.toml").seconds
+    seconds = FRAMEWORK.run("good.toml", store="fresh").seconds
+    return Path("fresh").read_bytes(), seconds
 
 
 def run(seconds: float, seed: int, kinds: list[str], verbose: bool = False) -> int:
-    """Run cases from ``seed`` on until the time is over; return how many have failed.
-
-    ``verbose`` writes the name of each case to the standard error before it runs.
-    """
+    """Run cases from ``seed`` on until the time is over; return how many have failed."""
     until, case, failed = time.monotonic() + seconds, seed * 10**6, 0
     while time.monotonic() < until:
         for kind in kinds:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import random
 import tomllib
-from collections.abc import Callable
 from typing import Any
 
 VALUES: tuple[Any, ...] = (
@@ -143,8 +142,7 @@ class Mutator:
         elif action == 3 and isinstance(table[key], int | float) and not isinstance(table[key], bool):
             table[key] = _scaled(table[key], self.random.choice((0, -1, 2, 10, 1e3, 1e9, 1e-9, 1e300)))
         elif action == 4:
-            depth = self.random.choice((1, 3, 50))
-            for _ in range(depth):
+            for _ in range(self.random.choice((1, 3, 50))):
                 table[key] = [table[key]] if self.random.random() < 0.5 else {"name": table[key]}
         else:
             alike = [one for one in VALUES if action > 5 or isinstance(one, _kinds(table[key]))]
@@ -166,11 +164,10 @@ def _scaled(value: float, factor: float) -> float:
 def _places(content: Any) -> list[tuple[Any, Any]]:
     """Return every (table or list, key) of ``content``."""
     found: list[tuple[Any, Any]] = []
-    keys: Callable[[Any], Any] = lambda one: list(one) if isinstance(one, dict) else range(len(one))  # noqa: E731
     pending = [content]
     while pending:
         table = pending.pop()
-        for key in keys(table):
+        for key in table if isinstance(table, dict) else range(len(table)):
             found.append((table, key))
             if isinstance(table[key], dict | list):
                 pending.append(table[key])

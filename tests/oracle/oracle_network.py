@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count, groupby
 from random import Random
+from typing import Any
 
 import numpy as np
 from attrs import Factory, define, evolve
@@ -183,15 +184,9 @@ class Network:
                 if due > moment:
                     return
                 continue
-            late = {flow: end - self.now for flow, end in ends.items()}
-            self.take_off(
-                [
-                    flow
-                    for flow in self.flows
-                    if flow in late
-                    and (late[flow] <= 1e-15 * self.now or late[flow] * rates[flow] <= 1e-11 * flow.volume)
-                ]
-            )
+            rest = [(flow, ends[flow] - self.now) for flow in self.flows if flow in ends]
+            at_once = 1e-15 * self.now
+            self.take_off([one for one, late in rest if late <= at_once or late * rates[one] <= 1e-11 * one.volume])
 
     # flows
 
@@ -267,18 +262,11 @@ class Network:
             shares = np.array([share for flow in sending.flows for share in flow.links.values()])
             routes = Routes.of(links, [flow.latency for flow in sending.flows])
             self.paths[key] = routes if (shares == 1).all() else evolve(routes, coefficients=shares)
-        caps = np.array([flow.cap for flow in sending.flows])
-        return FlowSet(
-            self.paths[key],
-            np.array([flow.size for flow in sending.flows]),
-            np.array([flow.activity for flow in sending.flows], dtype=np.intp),
-            sending.activities,
-            repeat=sending.repeat,
-            caps=None if np.isinf(caps).all() else caps,
-            priority=self.priorities.get(sending.label, 0),
-            label=sending.label,
-            continues=sending.continues,
-        )
+        caps, sizes = np.array([[flow.cap, flow.size] for flow in sending.flows]).reshape(-1, 2).T.copy()
+        given: dict[str, Any] = {"repeat": sending.repeat, "label": sending.label, "continues": sending.continues}
+        given |= {"caps": None if np.isinf(caps).all() else caps, "priority": self.priorities.get(sending.label, 0)}
+        activity = np.array([flow.activity for flow in sending.flows], dtype=np.intp)
+        return FlowSet(self.paths[key], sizes, activity, sending.activities, **given)
 
     def let_in(self, sending: Sending, start: Start) -> None:
         """Let flows in, which may have to be set up."""
