@@ -209,12 +209,9 @@ def executor(
 
 
 def by_rank(timeline: Timeline) -> dict[tuple[str, int], float]:
-    last: dict[tuple[str, int], float] = {}
-    for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
-        for rank in ranks.tolist():
-            key = timeline.graph.names[task], rank
-            last[key] = max(last.get(key, 0.0), end)
-    return last
+    spans = zip(timeline.end.tolist(), timeline.task.tolist(), timeline.ranks, strict=True)
+    rows = sorted((end, timeline.graph.names[task], rank) for end, task, ranks in spans for rank in ranks.tolist())
+    return {(name, rank): end for end, name, rank in rows}
 
 
 def collective(

@@ -26,10 +26,8 @@ WHOLE, RANKS = (COMPRESSED, STEPWISE), (BY_RANK, RENDEZVOUS)
 DIRECT = Framework().plugins.collectives.get("direct")()
 IN_NETWORK = Framework().plugins.collectives.get("in-network")()
 
-Spans = Mapping[tuple[int, int], tuple[float, float]]
-"""Start and end, by task and rank."""
-Closed = tuple[tuple[float, int, int], ...]
-"""When which link closes (0) or opens (1), in order."""
+Spans = Mapping[tuple[int, int], tuple[float, float]]  # start and end, by task and rank
+Closed = tuple[tuple[float, int, int], ...]  # when which link closes (0) or opens (1), in order
 Run = Callable[..., Spans]
 
 
@@ -42,13 +40,8 @@ def by_engine(
     graph: TaskGraph, fabric: Fabric, fidelity: str, schedule: Schedule | None = None, links: Closed = ()
 ) -> Spans:
     events = [LinkEvent(fabric.link_name(link), "restore" if share else "fail", at=at) for at, link, share in links]
-    timeline = executor(
-        graph,
-        fabric,
-        collectives=algorithms(schedule),
-        fidelity=fidelity,
-        events=LinkEvents(events, fabric) if events else None,
-    ).run()
+    given: dict[str, Any] = {"fidelity": fidelity, "events": LinkEvents(events, fabric) if events else None}
+    timeline = executor(graph, fabric, collectives=algorithms(schedule), **given).run()
     rows = timeline.task.tolist(), timeline.start.tolist(), timeline.end.tolist(), timeline.ranks
     return {
         (task, rank): (start, end) for task, start, end, ranks in zip(*rows, strict=True) for rank in ranks.tolist()
@@ -76,8 +69,7 @@ def ends(spans: Spans, task: int) -> list[float]:
 
 def wires(ranks: int, pairs: Iterable[tuple[int, int]], latencies: float | Sequence[float] = 0.5) -> Fabric:
     sources, destinations = np.array(sorted(pairs)).T
-    kinds = np.full(ranks, NodeKind.NPU)
-    return Fabric("wires", kinds, sources, destinations, 100.0, latencies, 0.0)
+    return Fabric("wires", np.full(ranks, NodeKind.NPU), sources, destinations, 100.0, latencies, 0.0)
 
 
 def phase(*rows: tuple[int, int, int], **fields: Any) -> Phase:

@@ -35,14 +35,10 @@ WAYS = (COMPRESSED, STEPWISE, EXACT, RENDEZVOUS)
 # Programs have the names of the release that they were recorded from.
 pytestmark = pytest.mark.filterwarnings("ignore:fidelity '(per-rank|stepwise):DeprecationWarning")
 
-SAME = 1e-9
-"""Share by which times may differ."""
-PERTURBED = 20
-"""How often a program is changed that the two do not agree about."""
-CHAOTIC = 0.03
-"""Share of programs that may be chaotic."""
-BLOCK = 100
-"""Programs that are one test."""
+SAME = 1e-9  # share by which times may differ
+PERTURBED = 20  # how often a program is changed that the two do not agree about
+CHAOTIC = 0.03  # share of programs that may be chaotic
+BLOCK = 100  # programs that are one test
 FRAMEWORK = Framework()
 FABRICS = [
     FRAMEWORK.topology(name, link_bandwidth=100.0, link_latency=0.25, **fields).build()
@@ -143,12 +139,14 @@ def told_of(spans: Iterable[tuple[int, float, float, int, Iterable[int]]]) -> To
     return {what: sorted(mine) for what, mine in told.items()}
 
 
-def told_by(timeline: Timeline) -> Told:
+def told_by(run: Callable[[], Timeline]) -> Told:
+    try:
+        timeline = run()
+    except DeadlockError:
+        return {}
     causes = np.where(timeline.trigger < 0, -1, timeline.task[timeline.trigger]).tolist()
-    ranks = [mine.tolist() for mine in timeline.ranks]
-    return told_of(
-        zip(timeline.task.tolist(), timeline.end.tolist(), timeline.start.tolist(), causes, ranks, strict=True)
-    )
+    times = timeline.task.tolist(), timeline.end.tolist(), timeline.start.tolist()
+    return told_of(zip(*times, causes, [mine.tolist() for mine in timeline.ranks], strict=True))
 
 
 def told_by_oracle(graph: TaskGraph, fabric: Fabric, algorithms: Algorithms, **given: Any) -> Told:
@@ -160,10 +158,7 @@ def told_by_oracle(graph: TaskGraph, fabric: Fabric, algorithms: Algorithms, **g
 
 
 def by_engine(one: Program, fabric: Fabric) -> Told:
-    try:
-        return told_by(one.run(fabric).timeline)
-    except DeadlockError:
-        return {}
+    return told_by(lambda: one.run(fabric).timeline)
 
 
 def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
@@ -172,16 +167,8 @@ def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
         None if pattern == "default" else Pattern(pattern): [registry.get(each.name)(**each.fields) for each in listed]
         for pattern, listed in one.collectives.items()
     }
-    return told_by_oracle(
-        one.graph(),
-        fabric,
-        algorithms,
-        placement=one.placement,
-        priorities=one.priorities,
-        fidelity=one.fidelity,
-        changes=changes_of(one, fabric),
-        seed=seed,
-    )
+    given: dict[str, Any] = {"placement": one.placement, "priorities": one.priorities, "fidelity": one.fidelity}
+    return told_by_oracle(one.graph(), fabric, algorithms, changes=changes_of(one, fabric), seed=seed, **given)
 
 
 def agree_apart(one: Program, fabric: Fabric) -> bool:
@@ -233,19 +220,17 @@ def test_many_programs(block: int) -> None:
 def drawn_phase(random: Random, ranks: int, earlier: int, *, streams: bool) -> Phase:
     """Return transfers between any ranks, after, behind or with room by any of the phases before it."""
     root, *others = random.sample(range(ranks), ranks)
-    count, repeat = random.randint(1, 2), random.choice([1, 1, 1, 2, 3])
-    channel = random.choice([-1, -1, 0, 1])
-    turn = random.choice([-1, -1, 0, 1]) if channel >= 0 else -1
-    stride = random.randint(0, 2)
-    shared: dict[str, Any] = {"modulus": 6, "stride": stride, "repeat": repeat, "channel": channel, "turn": turn}
+    shared: dict[str, Any] = {"count": random.randint(1, 2), "repeat": random.choice([1, 1, 1, 2, 3])}
+    shared["channel"] = random.choice([-1, -1, 0, 1])
+    shared["turn"] = random.choice([-1, -1, 0, 1]) if shared["channel"] >= 0 else -1
+    shared |= {"stride": random.randint(0, 2), "modulus": 6}
     for waits in ("after", "behind", "room"):
         shared[waits] = tuple(one for one in range(earlier) if random.random() < 0.2)
-    shared["count"] = count
     chunk = random.randrange(6)
     if streams and random.random() < 0.4:
-        if random.random() < 0.5:
-            return Phase.of(others, root, chunk, stream=0, reduce=True, **shared)
-        return Phase.of(root, others, chunk, stream=0, **shared)
+        reduces = random.random() < 0.5
+        ends: Any = (others, root) if reduces else (root, others)
+        return Phase.of(ends[0], ends[1], chunk, stream=0, reduce=reduces, **shared)
     pairs = [random.sample(range(ranks), 2) for _ in range(random.randint(1, 4))]
     chunks, reduce = zip(*((random.randrange(6), random.random() < 0.5) for _ in pairs), strict=True)
     source, destination = zip(*pairs, strict=True)
@@ -277,10 +262,7 @@ def drawn_case(random: Random) -> tuple[TaskGraph, Fabric, Schedule, str]:
 
 
 def schedule_by_engine(graph: TaskGraph, fabric: Fabric, schedule: Schedule, fidelity: str) -> Told:
-    try:
-        return told_by(executor(graph, fabric, Fixed(schedule), fidelity=fidelity).run())
-    except DeadlockError:
-        return {}
+    return told_by(executor(graph, fabric, Fixed(schedule), fidelity=fidelity).run)
 
 
 def schedule_by_oracle(graph: TaskGraph, fabric: Fabric, schedule: Schedule, fidelity: str, seed: int | None) -> Told:

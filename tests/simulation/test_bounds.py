@@ -119,24 +119,19 @@ Need = tuple[float, set[int], set[int]]
 
 
 def needs(pattern: Pattern, n: int, root: int) -> list[Need]:
-    everyone = set(range(n))
-    match pattern:
-        case Pattern.ALL_REDUCE:
-            return [(S, everyone, everyone)]
-        case Pattern.BROADCAST | Pattern.POINT_TO_POINT:
-            return [(S, {root}, everyone)]
-        case Pattern.REDUCE:
-            return [(S, everyone, {root})]
-        case Pattern.REDUCE_SCATTER:
-            return [(S / n, everyone, {rank}) for rank in everyone]
-        case Pattern.ALL_GATHER:
-            return [(S / n, {rank}, everyone) for rank in everyone]
-        case Pattern.GATHER:
-            return [(S / n, {rank}, {root}) for rank in everyone]
-        case Pattern.SCATTER:
-            return [(S / n, {root}, {rank}) for rank in everyone]
-        case _:
-            return [(S / n, {x}, {y}) for x, y in permutations(everyone, 2)]
+    everyone, each, one = set(range(n)), [{rank} for rank in range(n)], {root}
+    ends = {
+        Pattern.ALL_REDUCE: [(everyone, everyone)],
+        Pattern.BROADCAST: [(one, everyone)],
+        Pattern.POINT_TO_POINT: [(one, everyone)],
+        Pattern.REDUCE: [(everyone, one)],
+        Pattern.REDUCE_SCATTER: [(everyone, rank) for rank in each],
+        Pattern.ALL_GATHER: [(rank, everyone) for rank in each],
+        Pattern.GATHER: [(rank, one) for rank in each],
+        Pattern.SCATTER: [(one, rank) for rank in each],
+        Pattern.ALL_TO_ALL: list(permutations(each, 2)),
+    }[pattern]
+    return [(S if len(ends) == 1 else S / n, *pair) for pair in ends]
 
 
 def best_cut(fabric: Fabric, wanted: list[Need], members: Sequence[int]) -> float:

@@ -48,13 +48,9 @@ def one_hop(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
 def ring(admission: Callable[[], Admission] = AlwaysStart, npus: int = 4, *levels: Level) -> Fabric:
     here, there = np.arange(npus), (np.arange(npus) + 1) % npus
     fabric = joined([*zip(here, there, strict=True), *zip(there, here, strict=True)], 1e9)
-    return evolve(
-        fabric,
-        name="ring",
-        levels=levels,
-        coordinates=here[:, None] if levels else None,
-        defaults=Defaults(admission=OpenAdmission() if admission is AlwaysStart else Admitting(admission)),
-    )
+    defaults = Defaults(admission=OpenAdmission() if admission is AlwaysStart else Admitting(admission))
+    place = here[:, None] if levels else None
+    return evolve(fabric, name="ring", levels=levels, coordinates=place, defaults=defaults)
 
 
 def planner(
@@ -329,9 +325,8 @@ class Lost(ShortestPathRouter):
 
 def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
     for about in ("equivalent", "undivided"):
-        with pytest.raises(
-            PluginError, match=rf"Odd\.{about}\(\) of 'odd.*' returned .*; expected a configuration of Odd"
-        ):
+        message = rf"Odd\.{about}\(\) of 'odd.*' returned .*; expected a configuration of Odd"
+        with pytest.raises(PluginError, match=message):
             planner(ring(), Odd(about=about), DirectAlgorithm()).plan(REQUEST, MEMBERS)
     with pytest.raises(PluginError, match=r"Stopped\.cap\(\) returned 0\.0; expected bytes per second, more than 0"):
         planner(ring(Stopped), Neighbours())
