@@ -25,8 +25,9 @@ from fredfw.typing import IntArray
 FRAMEWORK = Framework()
 
 
-def built(name: str, latency: float, **fields: object) -> Fabric:
-    return FRAMEWORK.topology(name, link_bandwidth="1 GB/s", link_latency=latency, **fields).build()
+def torus(*dimensions: int) -> Fabric:
+    fields = {"link_bandwidth": "1 GB/s", "link_latency": 0.5}
+    return FRAMEWORK.topology("torus", dimensions=list(dimensions), **fields).build()
 
 
 class Sets(FlowNetwork):
@@ -69,8 +70,7 @@ class Counting(Router):
 
 
 def test_a_program_that_sends_much_has_routes_found_together() -> None:
-    fabric = built("torus", 0.5, dimensions=[8, 8])
-    router = Counting()
+    fabric, router = torus(8, 8), Counting()
     paths = Paths(fabric, router)
     for ends in product(range(64), repeat=2):
         routes, expected = paths.way(*ends).routes, answers.path(fabric.defaults.router, fabric, *ends)
@@ -92,8 +92,7 @@ class Broken(Counting):
 
 
 def test_a_pair_that_nobody_asks_for_is_no_error() -> None:
-    fabric = built("torus", 0.5, dimensions=[8])
-    paths = Paths(fabric, Broken())
+    paths = Paths(torus(8), Broken())
     for ends in product(range(8), range(7)):
         assert len(paths.way(*ends).routes.links) <= 4
     with pytest.raises(UnsupportedError, match="no way to NPU 7"):

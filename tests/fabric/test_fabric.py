@@ -108,10 +108,9 @@ def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, d
     place = np.stack([npus % 4, npus // 4], axis=1)
     # A link from each NPU to the next one, some of them between servers, which need not fit the levels.
     tiers = np.array([random.randrange(2) for _ in npus]) if divided else 0
-    for given_levels, coordinates in ((levels, place), ((), None)):
-        more: dict[str, Any] = {"levels": given_levels, "coordinates": coordinates, "local_offers": divided}
-        more |= {"tiers": tiers, "offers": Capabilities(reduces=True)}
-        fabric = Fabric("grid", np.zeros(12), npus, np.roll(npus, -1), 1.0, 0.0, 0.0, **more)
+    more: dict[str, Any] = {"tiers": tiers, "offers": Capabilities(reduces=True), "local_offers": divided}
+    for fields in (more | {"levels": levels, "coordinates": place}, more):
+        fabric = Fabric("grid", np.zeros(12), npus, np.roll(npus, -1), 1.0, 0.0, 0.0, **fields)
         groups = np.array([random.sample(range(12), size) for _ in range(20)])
         views = fabric.views(groups)
         assert sorted(index for _, indices in views for index in indices) == list(range(20))
@@ -134,8 +133,7 @@ def test_defaults_can_be_replaced() -> None:
 
 
 def test_the_networkx_view_has_every_node_and_link() -> None:
-    fabric = build()
-    graph = fabric.to_networkx()
+    graph = build().to_networkx()
     assert graph.nodes[3] == {"kind": "controller", "name": "controller0"}
     assert graph.number_of_edges() == 7
     assert graph.edges[0, 1, 6] == {"bandwidth": 1.0, "latency": 6.0, "energy": 0.5}

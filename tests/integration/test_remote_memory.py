@@ -23,13 +23,10 @@ def access(number: int, kind: NodeType, size: int, *before: int) -> Node:
 
 def queued(ranks: int, first: int) -> float:
     """Return when the last of ``ranks`` has stored, whose numbers begin with ``first``, by a queue of one memory."""
-    free = 0.0
-    asked = []
-    for rank in range(first, first + ranks):
-        free += ALPHA + 1e6 * BETA
-        asked.append((free + 7e-6, rank))
-    for time, rank in asked:
-        free = max(free, time) + ALPHA + 1e5 * (rank + 1) * BETA
+    load = ALPHA + 1e6 * BETA
+    free = ranks * load
+    for number in range(ranks):
+        free = max(free, (number + 1) * load + 7e-6) + ALPHA + 1e5 * (first + number + 1) * BETA
     return free
 
 

@@ -151,11 +151,10 @@ def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
 
 @pytest.mark.parametrize("moment", [0.5, 2.0, 4.0, 6.25, 9.0, 12.5])
 def test_a_ring_that_is_set_up_at_each_step_goes_on_round_a_link_that_fails(moment: float) -> None:
-    ends = []
-    for stepwise in (False, True):
+    ends, schedule = [], ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
+    for fidelity in ("compressed", "stepwise"):
         network = FlowNetwork(square(latency=0.25, admission=partial(SetUp, False)))
-        schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
-        log = started(network, schedule, np.array([[0, 1, 3, 2]]), "stepwise" if stepwise else "compressed")
+        log = started(network, schedule, np.array([[0, 1, 3, 2]]), fidelity)
         network.advance(moment)
         close(network, 0)
         network.advance()

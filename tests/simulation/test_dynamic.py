@@ -157,9 +157,6 @@ def test_an_answer_that_cannot_be_used(answer: Any, said: str) -> None:
     network.start(flows([100.0]), print)
     with pytest.raises(PluginError, match=said):
         network.advance()
-
-
-def test_a_state_that_is_none() -> None:
     with pytest.raises(PluginError, match=r"Answering.begin\(\) of .answering. returned 3; expected fredfw.Dynamics"):
         FlowNetwork(pipe(), Answering(3))
 
@@ -184,7 +181,6 @@ def test_what_a_run_says() -> None:
     assert usual.duration == exact.duration == pytest.approx(6 * 1.75)
     assert usual.figures["end (s)"] == pytest.approx(10.5)
     assert "flows ramp" in usual.notes
-    assert any(
-        note.startswith("rates of the sharing 'ramping' change in time, so the repetitions") for note in usual.notes
-    )
+    said = "rates of the sharing 'ramping' change in time, so the repetitions"
+    assert any(note.startswith(said) for note in usual.notes)
     assert not any("change in time" in note for note in exact.notes)

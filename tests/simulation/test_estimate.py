@@ -32,10 +32,6 @@ def around(npus: int, **fields: Any) -> Fabric:
     return star(npus, controllers=1, energy=0.02, able=True, **fields)
 
 
-def simulated(graph: TaskGraph) -> float:
-    return executor(graph, around(graph.ranks)).run().duration
-
-
 def test_a_chain_takes_the_sum_of_its_parts() -> None:
     builder = GraphBuilder(2)
     first = builder.compute("a", [0, 1], flops=1.0)
@@ -70,7 +66,7 @@ def test_what_shares_links_does_not_hinder_each_other() -> None:
     builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
     builder.collective("s", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp")
     graph = builder.build()
-    assert simulated(graph) == pytest.approx(4.0)
+    assert executor(graph, around(2)).run().duration == pytest.approx(4.0)
     found = estimate(graph)
     assert found.seconds == 2.0
     assert sorted(found.algorithms) == ["dp all-reduce x2", "mp all-reduce x2"]
@@ -100,6 +96,11 @@ def a_receive_that_ends_with_its_message(builder: GraphBuilder) -> None:
     builder.compute("behind", [1], seconds=2.0, after=[receive])
 
 
+def computations_of_one_rank(builder: GraphBuilder) -> None:
+    for name, rank, seconds in (("a", 0, 2.0), ("b", 0, 3.0), ("c", 1, 4.0)):
+        builder.compute(name, [rank], seconds=seconds)
+
+
 def a_load(builder: GraphBuilder) -> None:
     load = builder.load("l", [0], [[0, 1]], 100.0, label="load")
     builder.compute("behind", [0, 1], seconds=2.0, after=[load])
@@ -113,6 +114,7 @@ def a_load(builder: GraphBuilder) -> None:
         (a_transfer_that_waits_for_its_sender_alone, {"compute": 1.0 + 2.0, "pp": 1.0}),
         (a_receive_that_ends_with_its_message, {"compute": 1.0 + 2.0, "pp": 1.0}),
         (a_load, {"compute": 2.0, "load": 1.0}),
+        (computations_of_one_rank, {"compute": 5.0}),
         (lambda builder: None, {"compute": 0.0}),
     ],
 )
@@ -123,15 +125,8 @@ def test_what_nobody_else_hinders_is_as_simulated(
     add(builder)
     graph = builder.build()
     found = estimate(graph)
-    assert found.seconds == simulated(graph) == sum(expected.values())
+    assert found.seconds == executor(graph, around(4)).run().duration == sum(expected.values())
     assert found.breakdown == expected
-
-
-def test_no_iteration_is_shorter_than_the_computations_of_a_rank() -> None:
-    builder = GraphBuilder(2)
-    for name, rank, seconds in (("a", 0, 2.0), ("b", 0, 3.0), ("c", 1, 4.0)):
-        builder.compute(name, [rank], seconds=seconds)
-    assert estimate(builder.build()).breakdown == {"compute": 5.0}
 
 
 def test_a_communication_that_does_not_end_is_named() -> None:
