@@ -57,10 +57,7 @@ def test_each_end_at_a_switch_is_a_port() -> None:
     assert cards.dollars == pytest.approx((2 + 2) * 31.6)
     # Joules per byte x bytes per second, of six links.
     assert links.watts == bill.watts == pytest.approx(1e-12 * (4 * 2 + 2 * 3) * GB)
-
-
-def test_what_leads_to_the_network_inside_of_a_server_is_no_part_of_it() -> None:
-    # Node 2 is the network card of NPU 0.
+    # What leads to the network inside of a server is no part of it: now node 2 is the network card of NPU 0.
     links, switches, cards = Bill.of(two_switches(), ["inter-pod"], hosts=np.array([2])).items
     assert links.bandwidth == (2 + 3) * GB
     assert (switches.count, switches.bandwidth) == (2, (2 + 3) * GB)

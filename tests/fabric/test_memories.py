@@ -63,9 +63,20 @@ def test_messages_of_npus_take_the_routes_of_the_fabric_beside_those_of_memories
     sources = np.array([fabric.npus[0], memory, fabric.npus[3]])
     destinations = np.array([fabric.npus[7], fabric.npus[1], memory])
     routes = answers.route(fabric.defaults.router, fabric, sources, destinations)
-    plain = answers.route(MESH.defaults.router, MESH, sources[:1], destinations[:1])
-    assert routes.links_of(np.array([0])).tolist() == plain.links.tolist()
+    alone = answers.route(MESH.defaults.router, MESH, sources[:1], destinations[:1])
+    assert routes.links_of(np.array([0])).tolist() == alone.links.tolist()
     assert [len(routes.links_of(np.array([flow]))) for flow in (1, 2)] == [3, 3]
+    # Switches copy and reduce where they may.
+    router = fabric.defaults.router
+    load = answers.tree(router, fabric, np.array([memory]), fabric.npus, Operation.MULTICAST)
+    store = answers.tree(router, fabric, fabric.npus, np.array([memory]), Operation.REDUCE)
+    assert len(load.links) == len(store.links) == 1 + 4 + 8
+    plain = with_memories(MESH, [evolve(POOL, in_network=False)])
+    with pytest.raises(UnsupportedError, match="cannot copy"):
+        answers.tree(router, plain, np.array([memory]), fabric.npus, Operation.MULTICAST)
+    cxl = with_memories(MESH, [CXL])
+    with pytest.raises(UnsupportedError, match="has no path from cxl0 to npu1"):
+        answers.route(router, cxl, np.array([len(MESH.kinds)]), cxl.npus[1:2])
 
 
 def test_no_detour_leads_through_the_memories() -> None:
@@ -76,22 +87,6 @@ def test_no_detour_leads_through_the_memories() -> None:
     ruled = answers.route(fabric.defaults.router, fabric, *ends)
     routes = answers.route(LiveRouter(fabric.defaults.router, live), fabric, *ends)
     assert routes.links.tolist() == ruled.links.tolist()
-
-
-def test_switches_copy_and_reduce_where_they_may() -> None:
-    fabric = with_memories(MESH, [POOL])
-    assert fabric.memories is not None
-    memory = fabric.memories.serving("pool")[0, :1]
-    router = fabric.defaults.router
-    load = answers.tree(router, fabric, memory, fabric.npus, Operation.MULTICAST)
-    store = answers.tree(router, fabric, fabric.npus, memory, Operation.REDUCE)
-    assert len(load.links) == len(store.links) == 1 + 4 + 8
-    plain = with_memories(MESH, [evolve(POOL, in_network=False)])
-    with pytest.raises(UnsupportedError, match="cannot copy"):
-        answers.tree(router, plain, memory, fabric.npus, Operation.MULTICAST)
-    cxl = with_memories(MESH, [CXL])
-    with pytest.raises(UnsupportedError, match="has no path from cxl0 to npu1"):
-        answers.route(router, cxl, np.array([len(MESH.kinds)]), cxl.npus[1:2])
 
 
 def test_room_is_shared_memories_may_be_added_later_and_defaults_be_changed() -> None:
