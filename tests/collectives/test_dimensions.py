@@ -27,16 +27,13 @@ def grid(sizes: tuple[int, ...], *steps: str, kind: Kind = "switch", bandwidth: 
     return LevelSteps(GroupView(math.prod(sizes), levels, places(*sizes)), steps)
 
 
-def possible(step: str, size: int) -> bool:
-    return step != "halving-doubling" or size & (size - 1) == 0
-
-
 LARGE = [pytest.param(sizes, marks=pytest.mark.slow) for sizes in ((2, 3, 2), (4, 3), (4, 8))]
 
 
 @pytest.mark.parametrize("sizes", [(2,), (5,), (8,), (3, 2), (4, 2), *LARGE])
 def test_all_steps_in_all_orders_do_what_the_pattern_promises(sizes: tuple[int, ...]) -> None:
-    chosen = [steps for steps in product(STEPS, repeat=len(sizes)) if all(map(possible, steps, sizes))]
+    able = [[one for one in STEPS if one != "halving-doubling" or size in (2, 4, 8)] for size in sizes]
+    chosen = list(product(*able))
     # Of three dimensions not every step beside every other one; any two of them are.
     for steps in chosen if len(sizes) < 3 else chosen[::7]:
         for pattern, order in product(sorted(PATTERNS), permutations(range(len(sizes)))):

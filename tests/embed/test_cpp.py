@@ -78,12 +78,8 @@ def test_what_the_page_runs_prints_the_ends_of_python(built: tuple[Path, str]) -
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_training_iteration_ends_when_that_of_python_does(fidelity: str, built: tuple[Path, str]) -> None:
     framework, file = Framework(), built[0] / f"{fidelity}.fredfw"
-    experiment = framework.load_experiment(
-        {
-            "fabrics": {"torus": {"topology": {"name": "torus", "dimensions": [4, 2]}}},
-            "workloads": {"cnn": {"workload": "cnn"}},
-        }
-    )
+    torus = {"topology": {"name": "torus", "dimensions": [4, 2]}}
+    experiment = framework.load_experiment({"fabrics": {"t": torus}, "workloads": {"cnn": {"workload": "cnn"}}})
     file.write_bytes(framework.export_program(experiment, fidelity=fidelity))
     command = [str(built[0] / "build" / "run_program"), str(file)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -105,9 +101,7 @@ def test_the_adapter_matches_messages_as_python_does(built: tuple[Path, str], tm
     folder, random = built[0], Random(1)
     lists = {"tests": Path(__file__).parent, "examples": ROOT / "examples" / "cpp"}
     (tmp_path / "CMakeLists.txt").write_text(CMAKE.format(**lists), encoding="utf-8")
-    configure = (
-        f"cmake -S . -B build -D CMAKE_CXX_STANDARD=17 -D fredfw_DIR={fredfw_engine.CMAKE} && cmake --build build"
-    )
+    configure = f"cmake -S . -B build -D CMAKE_CXX_STANDARD=17 -D fredfw_DIR={fredfw_engine.CMAKE}; cmake --build build"
     subprocess.run(["sh", "-ec", configure], cwd=tmp_path, env=os.environ | {"PATH": FOLDERS}, check=True)
     network = NetworkBackend(Framework().run(folder / "ring.toml").fabric)
     found: list[str] = []

@@ -160,7 +160,6 @@ class Fixed(CollectiveAlgorithm):
     one: Schedule
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        del request, view
         return self.one
 
 

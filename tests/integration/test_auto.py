@@ -32,11 +32,10 @@ def _seconds(topology: dict[str, Any], split: tuple[int, int, int], algorithm: s
     chosen = {} if algorithm is None else {"collectives": {"default": [algorithm, "direct"]}}
     workload = {"name": "transformer", "model": "transformer-17b", "mp": mp, "dp": dp, "pp": pp, "minibatch": 1}
     tables = {
-        "npu": {"memory": "1 TB"},
         "fabrics": {"fabric": {"topology": topology, **chosen}},
         "workloads": {"training": {"workload": workload}},
     }
-    return FRAMEWORK.run(FRAMEWORK.load_experiment(tables)).seconds
+    return FRAMEWORK.run(FRAMEWORK.load_experiment({"npu": {"memory": "1 TB"}, **tables})).seconds
 
 
 @pytest.mark.parametrize(

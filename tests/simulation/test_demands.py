@@ -54,13 +54,9 @@ def test_a_demand_is_what_the_engine_takes_alone(topology: dict[str, Any], algor
 
 def test_what_a_transport_takes_is_apart_from_the_latency_of_links() -> None:
     topology = {"name": "cluster", "preset": "dgx-h100", "nodes": 2}
-    fabric = FRAMEWORK.load_experiment(
-        {
-            "fabrics": {"f": {"topology": topology, "transport": "nccl", "collectives": {"default": "ring"}}},
-            "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
-        }
-    )
-    result = FRAMEWORK.run(fabric, fidelity="compressed")
+    fabric = {"topology": topology, "transport": "nccl", "collectives": {"default": "ring"}}
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}}}
+    result = FRAMEWORK.run(FRAMEWORK.load_experiment(tables), fidelity="compressed")
     assert result.demands is not None
     demand = result.demands.of(0, 0)
     assert demand is not None

@@ -65,7 +65,6 @@ def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool,
         name: ClassVar[str] = "adjacent"
 
         def worthwhile(self, view: GroupView) -> bool:
-            del view
             return False
 
     chooser = planner(ring(), Reluctant(), DirectAlgorithm(), worthwhile=worthwhile)
@@ -227,7 +226,6 @@ class Pieces(Neighbours):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        del pattern
         return [cls(chunks=chunks, idle=idle) for chunks in (1, 4) for idle in (0, 1)]
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
