@@ -10,7 +10,6 @@ from fredfw.errors import InputError
 
 NO_NUMBERS: list[Any] = ["x", ["x"], [1j], [[0, 1], [2]], None, {0, 1}, [None], [2**70]]
 
-
 WHOLE: list[Any] = [[3, 1], (3, 1), range(3, 0, -2), np.array([3, 1], dtype=np.uint8), [[3, 1]], 3, []]
 REAL: list[Any] = [[3, 1.5], (3, 1), np.float32(0.5), [[3, 1], [2, 4]], []]
 

@@ -19,7 +19,6 @@ from fredfw.plugin.manager import PluginManager
 HUGE = 10**9
 TRAINING = {"name": "transformer", "layers": 2, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
 
-
 RINGS = {"dimensions": f"Ring(3)_Switch({HUGE})", "bandwidths": "1 GB/s", "latencies": 0}
 
 

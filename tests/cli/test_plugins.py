@@ -38,7 +38,7 @@ def test_plugins_list() -> None:
 def test_plugins_list_of_one_kind() -> None:
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
     assert [row[2] for row in rows] == [
-        *("circuit-preempt", "dcqcn", "dctcp", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min"),
+        *("circuit-preempt", "dcqcn", "dctcp", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min")
     ]
     manager = PluginManager.discover()
     assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
@@ -136,7 +136,6 @@ def fredfw_exporters():
     return []
 
 """
-
 
 TRUSTED_NOWHERE = """
 plugins = ["sub/evil.py"]

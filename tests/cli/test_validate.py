@@ -48,7 +48,6 @@ def fredfw_transports():
     return [Launching]
 '''
 
-
 DATA = "--data", "mine.csv"
 IDEAL = "validate", *DATA, "--transport", "ideal"
 
@@ -132,7 +131,6 @@ collectives = { default = "ring" }
 [workloads.any]
 workload = "microbenchmark"
 """
-
 
 MINE = "validate", *DATA, "--fabric", "own.toml"
 

@@ -33,7 +33,6 @@ MESSAGE = {"name": "microbenchmark", "pattern": "point-to-point", "ranks": 2, "s
 MODEL = {"name": "transformer", "layers": 4, "hidden": 256, "heads": 4, "sequence": 64, "vocabulary": 100}
 TRAINING = {**MODEL, "mp": 2, "dp": 4}
 
-
 SWITCH = {"topology": {"name": "switch", "npus": 8, "link_bandwidth": "10 GB/s"}}
 SPLIT = {**MODEL, "mp": 2}
 # Two rows of four NPUs, of which each loses a link or most of one.

@@ -131,9 +131,7 @@ def test_our_own_closed_forms_are_not_called_published() -> None:
 
 
 @pytest.mark.slow
-def test_no_line_rate_meets_all_published_claims(
-    comparison: Comparison,
-) -> None:
+def test_no_line_rate_meets_all_published_claims(comparison: Comparison) -> None:
     claims = {saving.name: saving.claims[0].between for saving in comparison.savings if saving.claims}
     assert claims["WRHT over BT"] == ()
     assert set(claims["WRHT over Ring"]).isdisjoint(claims["WRHT over H-Ring"])

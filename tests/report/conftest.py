@@ -136,10 +136,7 @@ def run(pair: Fabric) -> RunResult:
         statistics={"events": 4},
         figures={"wavelengths": 64.0},
         notes=("a note",),
-        link_bytes_by_label={
-            "dp": np.array([60.0, 0.0, 150.0, 100.0]),
-            "mp": np.array([90.0, 0.0, 0.0, 0.0]),
-        },
+        link_bytes_by_label={"dp": np.array([60.0, 0.0, 150.0, 100.0]), "mp": np.array([90.0, 0.0, 0.0, 0.0])},
     )
 
 

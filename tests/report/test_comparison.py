@@ -130,11 +130,7 @@ def test_baselines_that_differ_are_named_in_every_row(comparison: Comparison) ->
 
 
 @pytest.mark.parametrize(
-    ("environment", "coloured", "width"),
-    [
-        ({}, False, 100),
-        ({"FORCE_COLOR": "1", "COLUMNS": "60"}, True, 60),
-    ],
+    ("environment", "coloured", "width"), [({}, False, 100), ({"FORCE_COLOR": "1", "COLUMNS": "60"}, True, 60)]
 )
 def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
     comparison: Comparison,
@@ -314,9 +310,7 @@ def test_a_sweep_of_fabrics_is_one_table_across_workloads(comparison: Comparison
     assert text.count("times in") == 1
 
 
-def test_a_cell_without_a_result_is_a_row_with_its_reason(
-    comparison: Comparison,
-) -> None:
+def test_a_cell_without_a_result_is_a_row_with_its_reason(comparison: Comparison) -> None:
     long = "needs 120 GB of memory per NPU (weights 60 GB, optimizer 60 GB), but an NPU has 80 GB"
     swept = _swept(comparison, "mesh")
     names: dict[str, Any] = {"workload_template": "mp{mp} pp{pp}", "fabric_template": "mesh"}

@@ -56,9 +56,7 @@ def test_rows_that_are_shown(asked: dict[str, Any], shown: list[str], comparison
     assert [one.workload for one in Ranking(**asked).ranked(cells(comparison))[0]] == shown
 
 
-def test_rows_are_best_by_their_rate_and_where_they_leave_nothing_out(
-    comparison: Comparison,
-) -> None:
+def test_rows_are_best_by_their_rate_and_where_they_leave_nothing_out(comparison: Comparison) -> None:
     work = {"1 MB": Work(8), "10 kB": Work(4), "2 GB": Work(4), "1 GB": Work(30)}
     rows = [evolve(one, work=work[one.workload]) for one in cells(comparison) if isinstance(one, Row)]
     assert [one.workload for one in Ranking(best=1).ranked(rows)[0]] == ["1 GB"]

@@ -140,9 +140,7 @@ def test_wrong_ones_are_found(policy: SharingPolicy, check: str, expected: str) 
     assert re.search(expected, found(SharingCase(subject=policy), check), re.DOTALL)
 
 
-def test_only_what_says_that_it_converges_has_to_and_lasting_rates_are_enough(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_what_says_that_it_converges_has_to_and_lasting_rates_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Open, "converges", False)
     assert not found(SharingCase(subject=Open("short")), "converges_if_it_says_so")
 

@@ -186,7 +186,6 @@ TIMES = """\
 # Avg bus bandwidth    : 26.9
 """
 
-
 NO_BUSBW = COLUMNS.replace("busbw", "other")  # for programs whose busbw is not that of TIMES
 
 

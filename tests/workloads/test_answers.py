@@ -9,17 +9,7 @@ from attrs import evolve
 
 from fredfw.errors import InputError, PluginError
 from fredfw.fabric import Fabric, NodeKind
-from fredfw.workloads import (
-    DeviceMesh,
-    GraphBuilder,
-    Label,
-    MemoryUse,
-    Placement,
-    System,
-    TaskKind,
-    Workload,
-    answers,
-)
+from fredfw.workloads import DeviceMesh, GraphBuilder, Label, MemoryUse, Placement, System, TaskKind, Workload, answers
 
 PAIR = Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1.0, 0.0, 0.0)
 

@@ -105,10 +105,7 @@ def test_a_global_batch_is_divided_among_the_replicas_and_work_kept_as_floats() 
     [
         (lambda mesh: mesh.members(tp=4), "tp: 4 is not a coordinate .accepted: 0 to 3"),
         (lambda mesh: mesh.groups("tp", pp=0), "pp: there is no axis 'pp' .accepted: tp, experts"),
-        (
-            lambda mesh: mesh.groups("pt"),
-            "axis: the mesh has no axis 'pt'; did you mean 'tp'. .accepted: tp, ex",
-        ),
+        (lambda mesh: mesh.groups("pt"), "axis: the mesh has no axis 'pt'; did you mean 'tp'. .accepted: tp, ex"),
         (lambda mesh: mesh.groups("tp", "expert"), "axis: the mesh has no axis 'expert'; did you mean 'experts'"),
         (lambda mesh: mesh.size("pt"), "axis: the mesh has no axis 'pt'; .* tp, experts, mp, dp, pp, ep, cp, sp."),
     ],

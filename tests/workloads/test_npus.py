@@ -17,11 +17,7 @@ from fredfw.workloads.npus import PRECISIONS, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 
-
-TABLES: dict[str, Any] = {
-    "fabrics": {"a": {"topology": "mesh2d"}},
-    "workloads": {"w": {"workload": "microbenchmark"}},
-}
+TABLES: dict[str, Any] = {"fabrics": {"a": {"topology": "mesh2d"}}, "workloads": {"w": {"workload": "microbenchmark"}}}
 TRANSFORMER = {"name": "transformer", "model": "gpt-3", "layers": 2, "hidden": 1024, "heads": 16}
 
 

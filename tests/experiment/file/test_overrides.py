@@ -20,7 +20,6 @@ CONTENT: dict[str, Any] = {
     "workloads": {"a.b": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
 }
 
-
 ROWS = 'fabrics."two rows".collectives'
 
 

@@ -101,9 +101,7 @@ def swept(comparison: Comparison) -> Comparison:
 def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) -> None:
     page = HtmlExporter(command="fredfw compare two.toml").export(swept(comparison))
     parsed = check(page)
-    assert parsed.ids == [
-        *("results", "pictures", "time", "links", "algorithms", "assumptions", "provenance", "again"),
-    ]
+    assert parsed.ids == [*("results", "pictures", "time", "links", "algorithms", "assumptions", "provenance", "again")]
     for part in (
         "Two on [three]",
         "7 cells",
