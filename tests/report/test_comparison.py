@@ -57,7 +57,7 @@ def test_every_number_is_printed_whole_at_any_width(comparison: Comparison, widt
         assert len([line for line in text.splitlines() if line.startswith("fabric ")]) == 2
 
 
-def test_columns_that_carry_nothing_are_left_out(comparison: Comparison) -> None:
+def test_columns_and_notes_stand_where_they_differ(comparison: Comparison) -> None:
     plain = changed(comparison, status=Status.SIMULATED, reference_speedup=None, reference_source=None)[:3]
     text = shown(comparison, rows=plain)
     assert ["fabric", "time", "speed-up", "compute", "bubble", "dp"] in words(text)
@@ -66,6 +66,15 @@ def test_columns_that_carry_nothing_are_left_out(comparison: Comparison) -> None
     assert waiting in text.splitlines()
     without = tuple(evolve(row, breakdown={"compute": row.seconds, "dp": 0.0}) for row in plain)
     assert not re.search("dp|bubble", shown(comparison, rows=without))
+    text = shown(comparison, rows=changed(comparison, notes=("shared",)), approximated="")
+    assert "net (a)  (times" in text
+    assert "mesh (a)" not in text
+    assert "many transfers" not in text
+    assert "NPUs" not in shown(comparison).replace("NPUs in use", "")
+    first, *others = comparison.rows
+    lines = words(shown(comparison, rows=(evolve(first, npus=64), *others)))
+    assert ["fabric", "NPUs", "time"] in starts(lines, 3)
+    assert [first.fabric, "64"] in starts(lines, 2)
 
 
 def test_rows_of_several_runs_have_their_percentiles(comparison: Comparison) -> None:
@@ -93,7 +102,7 @@ def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
     return evolve(comparison, rows=tuple(rows), approximated="")
 
 
-def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Comparison) -> None:
+def test_a_sweep_is_one_table_of_swept_values_over_its_first_row_or_beside_fabrics(comparison: Comparison) -> None:
     swept = _swept(comparison, "mesh")
     lines = words(shown(swept))
     assert [line[:6] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "time", "vs", "mp=1", "pp=1"]]
@@ -108,9 +117,6 @@ def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Compa
     text = shown(swept, rows=trained(swept, [Work(9), Work(3), Work(3), Work(1)]))
     assert [line[:2] for line in words(text) if "best" in line] == [["1", "1"]]
     assert "best: the most samples/s in a table" in text
-
-
-def test_a_sweep_on_several_fabrics_is_one_table_of_swept_values_and_fabrics(comparison: Comparison) -> None:
     lines = words(shown(_swept(comparison, "mesh", "C")))
     assert [line[:5] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "fabric", "time", "speed-up"]]
     assert [line[:3] for line in lines if len(line) > 4 and line[0].isdigit()] == [
@@ -156,7 +162,7 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
     assert max(map(len, plain.splitlines())) <= width
 
 
-def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
+def test_a_comparison_says_what_numbers_and_savings_are(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
     first, *rows = changed(comparison, fidelity="exact")
     text = shown(comparison, rows=(evolve(first, fidelity="compressed"), *rows))
     assert {
@@ -170,36 +176,6 @@ def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
     } <= set(text.splitlines())
     assert all(f"{status}: " in text for status in ("simulated", "calibrated", "predicted"))
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_notes_and_numbers_of_npus_stand_where_they_differ(comparison: Comparison) -> None:
-    text = shown(comparison, rows=changed(comparison, notes=("shared",)), approximated="")
-    assert "net (a)  (times" in text
-    assert "mesh (a)" not in text
-    assert "many transfers" not in text
-    assert "NPUs" not in shown(comparison).replace("NPUs in use", "")
-    first, *others = comparison.rows
-    lines = words(shown(comparison, rows=(evolve(first, npus=64), *others)))
-    assert ["fabric", "NPUs", "time"] in starts(lines, 3)
-    assert [first.fabric, "64"] in starts(lines, 2)
-
-
-@pytest.mark.parametrize(
-    ("times", "expected"),
-    [((1.5, 0.00234), ("1500.00", "2.34", "ms")), ((0.0175, 364e-9), ("17500.000", "0.364", "us"))],
-)
-def test_short_times_beside_long_ones_keep_their_digits(
-    times: tuple[float, float], expected: tuple[str, str, str], comparison: Comparison
-) -> None:
-    rows = tuple(evolve(row, seconds=seconds) for row, seconds in zip(comparison.rows[:2], times, strict=True))
-    text = shown(comparison, rows=rows)
-    first, second, unit = expected
-    assert f"net  (times in {unit};" in text
-    assert ["mesh", first] in starts(words(text), 2)
-    assert ["C", second] in starts(words(text), 2)
-
-
-def test_savings_are_a_table_and_grids(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
     text = shown(comparison, savings=savings)
     for row in (
         ["time saved", "at", "mean", "reference", "lowest", "highest", "pairs"],
@@ -218,6 +194,21 @@ def test_savings_are_a_table_and_grids(comparison: Comparison, savings: tuple[Sa
     ):
         assert row in cells(text)
     assert "reference: what the source gives, which need not be a publication" in text
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [((1.5, 0.00234), ("1500.00", "2.34", "ms")), ((0.0175, 364e-9), ("17500.000", "0.364", "us"))],
+)
+def test_short_times_beside_long_ones_keep_their_digits(
+    times: tuple[float, float], expected: tuple[str, str, str], comparison: Comparison
+) -> None:
+    rows = tuple(evolve(row, seconds=seconds) for row, seconds in zip(comparison.rows[:2], times, strict=True))
+    text = shown(comparison, rows=rows)
+    first, second, unit = expected
+    assert f"net  (times in {unit};" in text
+    assert ["mesh", first] in starts(words(text), 2)
+    assert ["C", second] in starts(words(text), 2)
 
 
 def test_hundreds_of_rows_have_footnotes_that_can_be_read(comparison: Comparison) -> None:
@@ -265,6 +256,15 @@ def test_what_is_trained_has_columns_where_rows_say_it(comparison: Comparison) -
     text = shown(comparison, rows=trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5))
     assert "MFU%" not in header(text)
     assert "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak" in text
+    swept = _swept(comparison, "mesh")
+    sizes = zip(swept.rows, (4, 4, 8, 8), strict=True)
+    swept = evolve(swept, rows=tuple(evolve(row, npus=npus) for row, npus in sizes))
+    rows = trained(swept, [Work(8, tokens=800, model_flops=100)] * 4)
+    text = printed(comparison_report(evolve(swept, rows=rows)), 200)
+    (head,) = (row for row in cells(text) if row[:2] == ["mp", "pp"])
+    assert head[-6:-1] == ["samples/s", "tokens/s", "MFU %", "NPU-seconds", "compute"]
+    # 8 samples of 100 tokens in 80 ms, on 4 NPUs.
+    assert ["100.0", "10,000", "31.2", "0.3200"] in [line[-6:-2] for line in words(text)]
 
 
 def test_how_the_batch_is_divided_has_columns_where_it_differs_and_is_not_swept(comparison: Comparison) -> None:
@@ -346,15 +346,3 @@ def test_a_ranking_is_one_table_with_its_metrics(comparison: Comparison) -> None
     assert [line[:2] for line in words(text) if line[:1] in (["net"], ["other"])][:2] == [["net", "D"], ["other", "C"]]
     assert "2 of 5 cells: no other one beats them in cost and time" in text
     assert "5,000,000" in text
-
-
-def test_a_sweep_says_how_much_is_trained_in_all_terms(comparison: Comparison) -> None:
-    swept = _swept(comparison, "mesh")
-    sizes = zip(swept.rows, (4, 4, 8, 8), strict=True)
-    swept = evolve(swept, rows=tuple(evolve(row, npus=npus) for row, npus in sizes))
-    rows = trained(swept, [Work(8, tokens=800, model_flops=100)] * 4)
-    text = printed(comparison_report(evolve(swept, rows=rows)), 200)
-    (head,) = (row for row in cells(text) if row[:2] == ["mp", "pp"])
-    assert head[-6:-1] == ["samples/s", "tokens/s", "MFU %", "NPU-seconds", "compute"]
-    # 8 samples of 100 tokens in 80 ms, on 4 NPUs.
-    assert ["100.0", "10,000", "31.2", "0.3200"] in [line[-6:-2] for line in words(text)]

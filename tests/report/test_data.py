@@ -22,7 +22,7 @@ def test_causes_come_as_most_are_declared_and_then_by_name() -> None:
     assert found == ("compute", "bubble", "dp", "load", "alpha", "zeta")
 
 
-def test_comparison_as_json(comparison: Comparison) -> None:
+def test_comparison_as_json_and_csv(comparison: Comparison) -> None:
     document = json.loads(comparison.to_json())
     assert list(document)[:5] == ["format", "version", "title", "baseline", "rows"]
     assert document["format"] == "fredfw.comparison"
@@ -31,16 +31,6 @@ def test_comparison_as_json(comparison: Comparison) -> None:
     for row, entry in zip(comparison.rows, document["rows"], strict=True):
         for key in ("workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown", "figures"):
             assert entry[key] == getattr(row, key)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_json_never_holds_a_number_that_is_none(comparison: Comparison, value: float) -> None:
-    rows = (evolve(comparison.rows[0], seconds=value), *comparison.rows[1:])
-    with pytest.raises(ValueError, match="JSON compliant"):
-        evolve(comparison, rows=rows).to_json()
-
-
-def test_comparison_as_csv(comparison: Comparison) -> None:
     rows = list(csv.DictReader(data.comparison_to_csv(comparison).splitlines()))
     times = [key.removesuffix("_seconds") for key in rows[0] if key.endswith("_seconds")]
     assert times == ["compute", "bubble", "mp", "dp", "zeta"]
@@ -52,6 +42,13 @@ def test_comparison_as_csv(comparison: Comparison) -> None:
         assert parts == pytest.approx(row.seconds, rel=1e-12)
     assert rows[0]["reference_speedup"] == ""
     assert rows[2]["notes"] == "kept outside"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_json_never_holds_a_number_that_is_none(comparison: Comparison, value: float) -> None:
+    rows = (evolve(comparison.rows[0], seconds=value), *comparison.rows[1:])
+    with pytest.raises(ValueError, match="JSON compliant"):
+        evolve(comparison, rows=rows).to_json()
 
 
 def test_swept_fields_are_columns_and_keys(comparison: Comparison) -> None:
@@ -79,7 +76,7 @@ def test_rows_of_one_sweep_are_one_group(comparison: Comparison) -> None:
     assert [group.name for group in groups(comparison.rows)] == ["net", "other"]
 
 
-def test_run_as_json(run: RunResult) -> None:
+def test_runs_and_sweeps_as_json_and_csv(run: RunResult, sweep: CollectiveSweep) -> None:
     document = json.loads(data.run_to_json(run))
     assert document["format"] == "fredfw.run"
     assert document["breakdown"] == run.breakdown
@@ -97,6 +94,24 @@ def test_run_as_json(run: RunResult) -> None:
     assert document["work"] == {"samples": 8.0, **dict.fromkeys(("tokens", "model_flops", "replicas", "microbatches"))}
     rates = {"samples_per_second": 1.6, "tokens_per_second": None, "mfu": None, "npu_time": 10.0}
     assert document["throughput"] == rates
+    document = json.loads(data.sweep_to_json(sweep))
+    assert (document["fabric"], document["npus"]) == ("pair", 2)
+    assert document["provenance"] == {"algorithm": "auto"}
+    assert document["average_busbw"] == 7.5e11
+    assert [one["size"] for one in document["results"]] == [1e6, 1e9]
+    assert document["results"][1]["candidates"] == {"ring": 1e-3, "tree": 2e-3}
+    assert len(document["results"][0]["links"]) == 3
+    parts = {"injection": 2.5e-4, "ejection": 0.0, "cut": 2e-4, "latency": 1e-9}
+    assert document["results"][1]["bound"] == {**parts, "seconds": 4e-4, "binding": "injection"}
+    assert document["results"][1]["bound_ratio"] == 2.5
+    assert [(one["figures"], one["notes"]) for one in document["results"]] == [
+        ({"wavelengths": 2.0}, ["split"]),
+        ({"wavelengths": 3.0, "longest arc (m)": 1e9 / 3}, ["split"]),
+    ]
+    rows = list(csv.DictReader(data.sweep_to_csv(sweep).splitlines()))
+    assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]
+    assert [float(row["bound_seconds"]) for row in rows] == [8e-7, 4e-4]
+    assert (rows[1]["bound_ratio"], rows[1]["bound_cut"], rows[1]["bound_binding"]) == ("2.5", "0.0002", "injection")
 
 
 def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: Comparison) -> None:
@@ -118,27 +133,6 @@ def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: C
     document = json.loads(evolve(comparison, failures=failures).to_json())
     assert document["failures"][0]["reason"] == "needs 120 GB, has 80 GB"
     assert document["failures"][0]["fabric_settings"] == {"npus": 8}
-
-
-def test_sweeps_as_json_and_csv(sweep: CollectiveSweep) -> None:
-    document = json.loads(data.sweep_to_json(sweep))
-    assert (document["fabric"], document["npus"]) == ("pair", 2)
-    assert document["provenance"] == {"algorithm": "auto"}
-    assert document["average_busbw"] == 7.5e11
-    assert [one["size"] for one in document["results"]] == [1e6, 1e9]
-    assert document["results"][1]["candidates"] == {"ring": 1e-3, "tree": 2e-3}
-    assert len(document["results"][0]["links"]) == 3
-    parts = {"injection": 2.5e-4, "ejection": 0.0, "cut": 2e-4, "latency": 1e-9}
-    assert document["results"][1]["bound"] == {**parts, "seconds": 4e-4, "binding": "injection"}
-    assert document["results"][1]["bound_ratio"] == 2.5
-    assert [(one["figures"], one["notes"]) for one in document["results"]] == [
-        ({"wavelengths": 2.0}, ["split"]),
-        ({"wavelengths": 3.0, "longest arc (m)": 1e9 / 3}, ["split"]),
-    ]
-    rows = list(csv.DictReader(data.sweep_to_csv(sweep).splitlines()))
-    assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]
-    assert [float(row["bound_seconds"]) for row in rows] == [8e-7, 4e-4]
-    assert (rows[1]["bound_ratio"], rows[1]["bound_cut"], rows[1]["bound_binding"]) == ("2.5", "0.0002", "injection")
 
 
 def test_what_is_known_of_some_rows_is_empty_in_the_others(comparison: Comparison) -> None:

@@ -32,7 +32,7 @@ def is_as_before(*others: str) -> bool:
     return (OLD.read_text(), mode, sorted(os.listdir())) == ("old", 0o640, sorted(["old", *others]))
 
 
-def test_writes_text_and_bytes_and_leaves_nothing_else() -> None:
+def test_writes_text_and_bytes_with_the_mode_of_the_old_file_or_the_mask() -> None:
     for content in ("größer\n", b"\x00\xff"):
         ensure_writable(NEW)
         write_atomically(NEW, content)
@@ -40,9 +40,7 @@ def test_writes_text_and_bytes_and_leaves_nothing_else() -> None:
         assert is_as_before("new")
     ensure_writable(OLD)
     assert is_as_before("new")
-
-
-def test_keeps_the_mode_of_the_old_file_and_obeys_the_mask_for_a_new_one() -> None:
+    NEW.unlink()
     write_atomically(OLD, "x")
     assert OLD.stat().st_mode & 0o777 == 0o640
     before = os.umask(0o027)
@@ -97,6 +95,12 @@ def test_refuses_a_read_only_file() -> None:
 
 
 def test_all_files_are_replaced_or_none() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(OLD, "\ud800")
+    assert is_as_before()
+    with pytest.raises(KeyboardInterrupt), written_together({OLD: "x", NEW: "y"}):
+        raise KeyboardInterrupt
+    assert is_as_before()
     folder = Path("folder")
     with pytest.raises(InputError) as caught, written_together({OLD: "x", NEW: "y", folder: "z"}):
         folder.mkdir()  # where only the rename finds out
@@ -107,15 +111,6 @@ def test_all_files_are_replaced_or_none() -> None:
         assert not NEW.exists()
     assert (OLD.read_text(), NEW.read_text()) == ("x", "y")
     assert sorted(os.listdir()) == ["folder", "new", "old"]
-
-
-def test_a_failure_leaves_every_file() -> None:
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(OLD, "\ud800")
-    assert is_as_before()
-    with pytest.raises(KeyboardInterrupt), written_together({OLD: "x", NEW: "y"}):
-        raise KeyboardInterrupt
-    assert is_as_before()
 
 
 def test_where_no_links_can_be_made_the_backup_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_a_numeric_sweep_is_lines_with_published_values_beside_them() -> None:
     assert np.ravel(diamond.get_xydata()).tolist() == pytest.approx([1e3, 0.25e-6])
 
 
-def test_other_fields_are_lines_or_panels_of_their_own() -> None:
+def test_other_fields_are_lines_or_panels_and_fabrics_beside_a_sweep_lines() -> None:
     (axes,) = panels(row for row in swept(mp=(1, 2, 4), pp=(1, 2)) if row.fabric == "mesh")
     assert axes.get_xlabel() == "mp"
     assert [line.get_label() for line in axes.lines] == ["pp 1", "pp 2"]
@@ -149,6 +149,12 @@ def test_other_fields_are_lines_or_panels_of_their_own() -> None:
     found = panels(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
     assert [axes.get_title(loc="left") for axes in found] == ["near", "far"]
     assert len({axes.get_xlim() for axes in found}) == 1
+    first = swept(layout=("near",))[0]
+    rates = enumerate(("1 GB/s", "10 GB/s", "100 GB/s"), 1)
+    meshes = (evolve(on(first, "mesh {rate}", rate=rate), seconds=10.0**-index) for index, rate in rates)
+    (axes,) = panels([on(first, "tree"), *meshes])
+    assert axes.get_xlabel() == "rate"
+    assert [line.get_label() for line in axes.lines] == ["mesh", "tree"]
 
 
 def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with() -> None:
@@ -160,15 +166,6 @@ def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with()
     assert axes.get_title(loc="left") == "by microbatches"
     assert names(axes) == ["16", "32", "64"]
     assert texts(axes) == ["1.00x", "2.00x", "3.00x"]
-
-
-def test_a_numeric_sweep_of_fabrics_is_lines_beside_the_others() -> None:
-    first = swept(layout=("near",))[0]
-    rates = enumerate(("1 GB/s", "10 GB/s", "100 GB/s"), 1)
-    meshes = (evolve(on(first, "mesh {rate}", rate=rate), seconds=10.0**-index) for index, rate in rates)
-    (axes,) = panels([on(first, "tree"), *meshes])
-    assert axes.get_xlabel() == "rate"
-    assert [line.get_label() for line in axes.lines] == ["mesh", "tree"]
 
 
 def training(rows: list[Row], samples: list[float]) -> tuple[Row, ...]:
@@ -242,7 +239,7 @@ def test_two_long_fields_are_a_map_for_each_fabric() -> None:
     assert len(texts) == 15
 
 
-def test_a_map_may_be_over_a_field_of_each() -> None:
+def test_a_map_may_be_over_a_field_of_each_and_its_shades_say_how_good_a_cell_is() -> None:
     first = swept(size=("1 kB",))[0]
     places = product(("1 B", "1 kB", "1 MB", "1 GB"), (4, 8, 16, 32))
     rows = [on(of(first, "{size}", size=size), "ring {npus}", npus=npus) for size, npus in places]
@@ -252,9 +249,6 @@ def test_a_map_may_be_over_a_field_of_each() -> None:
     assert set(chart.shades.values()) == {1.0}
     assert len(charts.charts(rows[:-4])) == 1
     assert isinstance(charts.charts(rows[:-4])[0], Curves)
-
-
-def test_shades_say_how_good_a_cell_is() -> None:
     rows = on_mesh(mp=(1, 2, 4, 8), pp=(1, 2, 4, 8))
     (chart,) = charts.charts(rows)
     assert isinstance(chart, HeatMap)
@@ -288,7 +282,7 @@ def break_even(comparison: Comparison, saving: Saving) -> list[tuple[float, floa
     return [(float(x), float(y)) for line in lines for path in line.get_paths() for x, y in np.asarray(path.vertices)]
 
 
-def test_a_panel_per_map_with_its_values_as_written(drawn: Comparison) -> None:
+def test_each_map_has_a_panel_with_its_values_as_written_and_without_any_that_is_told(drawn: Comparison) -> None:
     figure = plots.maps_figure(drawn)
     axes, _colours = figure.axes
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("map", "rate", "nodes")
@@ -300,9 +294,6 @@ def test_a_panel_per_map_with_its_values_as_written(drawn: Comparison) -> None:
     texts = {(round(x, 3), round(y, 3)): text.get_text() for text in axes.texts for x, y in [text.get_position()]}
     assert texts[round(float(np.log10(5e10)), 3), round(float(np.log10(64)), 3)] == "-100%"
     assert sorted(texts.values()) == ["-100%", "-50%", "25%", "50%", "88%"]
-
-
-def test_each_map_has_a_panel_and_without_any_that_is_told(drawn: Comparison) -> None:
     (*_, one) = drawn.savings
     figure = plots.maps_figure(evolve(drawn, savings=(one, evolve(one, name="second", part="dp"), one)))
     assert [axes.get_title() for axes in figure.axes][:4] == ["map", "second (exposed dp)", "map", ""]
@@ -311,7 +302,7 @@ def test_each_map_has_a_panel_and_without_any_that_is_told(drawn: Comparison) ->
             plots.maps_figure(evolve(drawn, savings=none))
 
 
-def test_the_break_even_is_where_nothing_is_saved(comparison: Comparison) -> None:
+def test_the_break_even_is_where_nothing_is_saved_and_extremes_can_be_drawn(comparison: Comparison) -> None:
     # Twice the time at 1, half of it at 4, for whatever a: halfway between the two on the axis of b, everywhere.
     points = break_even(comparison, grid({(a, b): share for a in (1, 2) for b, share in ((1, -1.0), (4, 0.5))}))
     assert {round(x, 9) for x, _ in points} == {2.5}
@@ -319,6 +310,8 @@ def test_the_break_even_is_where_nothing_is_saved(comparison: Comparison) -> Non
     assert (min(y for _, y in points), max(y for _, y in points)) == (0.5, 2.5)
     points = break_even(comparison, grid({(1, b): share for b, share in (("1 MB", -1.0), ("100 MB", 0.5))}))
     assert {round(x, 9) for x, _ in points} == {7.0}  # between decades, at 10 MB
+    saving = grid({(1, 1): 1.0, (1, 2): -1e6, (2, 1): 0.0, (2, 2): 0.5})
+    assert plots.drawn(plots.maps_figure(evolve(comparison, savings=(saving,))), "png").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -348,8 +341,3 @@ def test_places(values: tuple[object, ...], places: tuple[float, ...], *, log: b
     axis = Axis.of_any("field", values)
     assert list(axis.places.values()) == pytest.approx(places)
     assert axis.log == log
-
-
-def test_extremes_can_be_drawn(comparison: Comparison) -> None:
-    saving = grid({(1, 1): 1.0, (1, 2): -1e6, (2, 1): 0.0, (2, 2): 0.5})
-    assert plots.drawn(plots.maps_figure(evolve(comparison, savings=(saving,))), "png").startswith(b"\x89PNG")

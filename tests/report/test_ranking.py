@@ -56,7 +56,7 @@ def test_rows_that_are_shown(asked: dict[str, Any], shown: list[str], comparison
     assert [one.workload for one in Ranking(**asked).ranked(cells(comparison))[0]] == shown
 
 
-def test_rows_are_best_by_their_rate_and_where_they_leave_nothing_out(comparison: Comparison) -> None:
+def test_rows_are_best_by_their_rate_and_what_few_have_ranks_no_other(comparison: Comparison) -> None:
     work = {"1 MB": Work(8), "10 kB": Work(4), "2 GB": Work(4), "1 GB": Work(30)}
     rows = [evolve(one, work=work[one.workload]) for one in cells(comparison) if isinstance(one, Row)]
     assert [one.workload for one in Ranking(best=1).ranked(rows)[0]] == ["1 GB"]
@@ -65,14 +65,11 @@ def test_rows_are_best_by_their_rate_and_where_they_leave_nothing_out(comparison
     shown, said = Ranking(sort="time", best=2).ranked(found)
     assert [one.workload for one in shown] == ["2 GB", "1 GB"]
     assert "rows that leave something out are not compared by time" in said
-
-
-def test_what_few_or_no_cells_have_ranks_no_other(comparison: Comparison) -> None:
     shown, said = Ranking(sort="mfu", best=1).ranked(cells(comparison))
     assert len(shown) == 5
     assert said == ["not compared by mfu: no cell has that", "not sorted by mfu: no cell has that"]
-    found = [evolve(one, cost=None) if isinstance(one, Row) and one.seconds < 2 else one for one in cells(comparison)]
-    shown, said = Ranking(pareto=("time", "cost")).ranked(found)
+    dear = [evolve(one, cost=None) if isinstance(one, Row) and one.seconds < 2 else one for one in cells(comparison)]
+    shown, said = Ranking(pareto=("time", "cost")).ranked(dear)
     assert [one.workload for one in shown] == ["2 GB", "1 MB"]
     assert "1 cell does not have time and cost: not compared" in said
 
@@ -82,16 +79,7 @@ def test_names_of_metrics_and_fields_are_accepted() -> None:
         Ranking(sort=sort, pareto=("time", "cost")).check([SIZE])
 
 
-def test_a_field_of_both_says_whose_it_is(comparison: Comparison) -> None:
-    row = evolve(comparison.rows[0], workload_settings={"npus": 4, "size": "1 B"}, fabric_settings={"npus": 8})
-    assert [(field.title, field.text(row)) for field in fields_of([row])] == [
-        ("workload.npus", "4"),
-        ("size", "1 B"),
-        ("fabric.npus", "8"),
-    ]
-
-
-def test_columns_name_what_differs(comparison: Comparison) -> None:
+def test_columns_name_what_differs_and_whose_a_field_of_both_is(comparison: Comparison) -> None:
     def titles(*rows: Row) -> list[list[str]]:
         columns = key_columns(rows)
         return [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]
@@ -107,4 +95,10 @@ def test_columns_name_what_differs(comparison: Comparison) -> None:
         ["net", "-", "Ring {npus}", "8", "-"],
         ["net", "-", "Ring {rate}", "-", "1 GB/s"],
         ["net mp{mp}", "2", "mesh", "-", "-"],
+    ]
+    row = evolve(comparison.rows[0], workload_settings={"npus": 4, "size": "1 B"}, fabric_settings={"npus": 8})
+    assert [(field.title, field.text(row)) for field in fields_of([row])] == [
+        ("workload.npus", "4"),
+        ("size", "1 B"),
+        ("fabric.npus", "8"),
     ]

@@ -141,7 +141,7 @@ def shown(study: StudyResult, top: int = 3) -> list[str]:
     return [line.rstrip() for line in printed(study_report(study, top)).splitlines()]
 
 
-def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
+def test_the_report_counts_ranks_and_gives_reasons_and_csv_has_a_row_for_each_point(study: StudyResult) -> None:
     assert shown(study, 10) == [
         "Three [of] four",
         "1,234 combinations, 6 points in the space; tried: 6, with a result: 3, that do not fit: 2, failed: 1",
@@ -162,6 +162,15 @@ def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
         "compressed: 6 points, 3 results, 4,321 events",
         "from the store: 1 cell",
     ]
+    assert study_to_csv(study).splitlines() == [
+        "number,rank,workload,fabric,tp,size,rung,final,time,mfu,memory,status,reason",
+        "0,2,net,mesh,1,0 GB,compressed,True,2.0,0.5,4000000000.0,simulated,",
+        "1,1,net,mesh,2,1 GB,compressed,True,1.5,0.5,3000000000.0,simulated,",
+        "2,,net,mesh,4,2 GB,compressed,True,4.0,0.5,8000000000.0,beyond a limit,memory 8 GB is above the limit of 5 GB",
+        "3,,net,mesh,8,3 GB,compressed,True,,,,infeasible,needs 90 GB",
+        "4,,net,mesh,16,4 GB,compressed,True,,,,infeasible,needs 123 GB",
+        "5,,net,mesh,32,5 GB,compressed,True,,,,failed,it went wrong",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,9 +181,7 @@ def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
         (slice(2), "all 2 points with a result are beyond a limit"),
     ],
 )
-def test_a_study_without_a_best_point_says_why_and_has_no_table(
-    study: StudyResult, points: slice, heading: str
-) -> None:
+def test_a_study_without_a_best_point_says_why(study: StudyResult, points: slice, heading: str) -> None:
     unfit = [evolve(point, rank=None, reason=point.reason or "is above the limit") for point in study.points[points]]
     lines = shown(evolve(study, points=tuple(unfit)))
     assert f"{heading} (least time, memory at most 5 GB)" in lines
@@ -188,18 +195,6 @@ def test_several_objectives_are_a_front_and_cells_that_differ_are_columns(study:
     assert "all 2 by least time and most mfu; rank 1 is the Pareto front" in lines
     assert "rank  fabric  tp  size  time (s)  MFU %  memory (GB)" in lines
     assert "   1  ring     2  -        1.500  50.00        3.000" in lines
-
-
-def test_csv_has_a_row_for_each_point(study: StudyResult) -> None:
-    assert study_to_csv(study).splitlines() == [
-        "number,rank,workload,fabric,tp,size,rung,final,time,mfu,memory,status,reason",
-        "0,2,net,mesh,1,0 GB,compressed,True,2.0,0.5,4000000000.0,simulated,",
-        "1,1,net,mesh,2,1 GB,compressed,True,1.5,0.5,3000000000.0,simulated,",
-        "2,,net,mesh,4,2 GB,compressed,True,4.0,0.5,8000000000.0,beyond a limit,memory 8 GB is above the limit of 5 GB",
-        "3,,net,mesh,8,3 GB,compressed,True,,,,infeasible,needs 90 GB",
-        "4,,net,mesh,16,4 GB,compressed,True,,,,infeasible,needs 123 GB",
-        "5,,net,mesh,32,5 GB,compressed,True,,,,failed,it went wrong",
-    ]
 
 
 def test_estimates_are_called_so_and_their_error_is_told(study: StudyResult) -> None:

@@ -30,7 +30,7 @@ def trace_events(result: RunResult, ranks: str = "") -> list[dict[str, Any]]:
     return events
 
 
-def test_spans_appear_on_the_npu_of_each_rank_as_often_as_they_are_done(run: RunResult) -> None:
+def test_spans_appear_as_often_as_they_are_done_in_named_threads_of_the_npu_of_each_rank(run: RunResult) -> None:
     events = trace_events(run)
     spans = [event for event in events if event["ph"] == "X" and event["cat"] != "exposed"]
     # Rank 0 is on NPU 1 and the other way round; "more" is of rank 1 alone.
@@ -55,9 +55,6 @@ def test_spans_appear_on_the_npu_of_each_rank_as_often_as_they_are_done(run: Run
     assert document["otherData"]["fidelity"] == "exact"
     span = next(event for event in document["traceEvents"] if event["name"] == "dp all-reduce: grads 1 x 32")
     assert span["args"] == {"task": 1, "label": "dp", "bytes": 3200.0, "repetitions": 32, "ranks": 2, "members": "0-1"}
-
-
-def test_threads_and_processes_are_named(run: RunResult) -> None:
     events = trace_events(run)
     meta = [event for event in events if event["ph"] == "M"]
     processes = {e["pid"]: e["args"]["name"] for e in meta if e["name"] == "process_name"}
@@ -105,7 +102,7 @@ def slices_of(events: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[
     return found
 
 
-def test_every_arrow_begins_and_ends_in_a_slice(trained: RunResult) -> None:
+def test_arrows_join_slices_that_say_what_is_exposed_what_serves_it_and_who_takes_part(trained: RunResult) -> None:
     events = trace_events(trained)
     slices = slices_of(events)
     ends = defaultdict(list)
@@ -121,6 +118,22 @@ def test_every_arrow_begins_and_ends_in_a_slice(trained: RunResult) -> None:
         assert before < after
     timeline = trained.timeline
     assert len(ends) > 0.9 * int((timeline.trigger >= 0).sum())
+    exposed: dict[str, float] = defaultdict(float)
+    for event in trace_events(trained):
+        if event["ph"] == "X" and event["cat"] == "exposed":
+            exposed[event["name"].removeprefix("exposed ")] += event["dur"] * 1e-6
+    count = len(trained.placement)
+    for cause, seconds in trained.breakdown.items():
+        if cause != "compute":
+            assert exposed[cause] / count == pytest.approx(seconds, abs=1e-9 * len(trained.timeline))
+    spans = [event for event in trace_events(trained) if event["ph"] == "X" and event["cat"] in ("mp", "dp", "pp")]
+    used = {(event["cat"], event["args"]["ranks"]) for event in spans}
+    assert used >= {("mp", 2), ("dp", 3)}
+    for event in spans:
+        args = event["args"]
+        name = next(served for what, served in trained.algorithms.items() if what.startswith(event["cat"]))
+        assert args["algorithm"] in name
+        assert event["name"].startswith(f"{event['cat']} ")
 
 
 def test_counters_hold_the_bytes_of_each_tier(trained: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,26 +172,7 @@ def area(points: Points) -> float:
     return sum(level * (after - time) for (time, level), (after, _) in pairwise(points))
 
 
-def test_slices_say_what_is_exposed_what_serves_it_and_who_takes_part(trained: RunResult) -> None:
-    exposed: dict[str, float] = defaultdict(float)
-    for event in trace_events(trained):
-        if event["ph"] == "X" and event["cat"] == "exposed":
-            exposed[event["name"].removeprefix("exposed ")] += event["dur"] * 1e-6
-    count = len(trained.placement)
-    for cause, seconds in trained.breakdown.items():
-        if cause != "compute":
-            assert exposed[cause] / count == pytest.approx(seconds, abs=1e-9 * len(trained.timeline))
-    spans = [event for event in trace_events(trained) if event["ph"] == "X" and event["cat"] in ("mp", "dp", "pp")]
-    used = {(event["cat"], event["args"]["ranks"]) for event in spans}
-    assert used >= {("mp", 2), ("dp", 3)}
-    for event in spans:
-        args = event["args"]
-        name = next(served for what, served in trained.algorithms.items() if what.startswith(event["cat"]))
-        assert args["algorithm"] in name
-        assert event["name"].startswith(f"{event['cat']} ")
-
-
-def test_ranks_choose_what_is_shown(trained: RunResult) -> None:
+def test_ranks_choose_what_is_shown_and_wrong_ones_are_refused(trained: RunResult) -> None:
     events = trace_events(trained, "0-1,5")
     npus = {int(trained.placement[rank]) for rank in (0, 1, 5)}
     assert {event["pid"] for event in events if event["ph"] in "Xsf"} == npus
@@ -187,9 +181,6 @@ def test_ranks_choose_what_is_shown(trained: RunResult) -> None:
         {**event, "tid": mine["tid"]}
         for event, mine in zip(everything, [one for one in events if one["ph"] == "X"], strict=True)
     ]
-
-
-def test_ranks_that_are_none_or_too_many_are_refused(trained: RunResult) -> None:
     message = r"ranks: there is no rank 12 .accepted: different ranks from 0 to 11, such as 0-4,7"
     with pytest.raises(InputError, match=message):
         TraceExporter("0,12").export(trained)

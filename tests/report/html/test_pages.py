@@ -98,7 +98,7 @@ def swept(comparison: Comparison) -> Comparison:
     return evolve(comparison, rows=tuple(rows), failures=(failure,), provenance=provenance)
 
 
-def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) -> None:
+def test_a_page_of_a_comparison_says_all_that_is_needed_and_one_of_failures_alone_why(comparison: Comparison) -> None:
     page = HtmlExporter(command="fredfw compare two.toml").export(swept(comparison))
     parsed = check(page)
     assert parsed.ids == [*("results", "pictures", "time", "links", "algorithms", "assumptions", "provenance", "again")]
@@ -122,9 +122,6 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
     assert 'name="viewport"' in page
-
-
-def test_a_page_of_a_plain_comparison_or_of_failures_alone(comparison: Comparison) -> None:
     parsed = check(HtmlExporter().export(comparison))
     assert "references" in parsed.ids
     assert "again" not in parsed.ids
@@ -141,7 +138,7 @@ def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
         assert part in parsed.text
 
 
-def test_a_page_of_a_study_has_its_best_points_links_and_a_picture_of_each_dimension(study: StudyResult) -> None:
+def test_a_page_of_a_study_has_best_points_links_a_picture_of_each_dimension_and_a_front(study: StudyResult) -> None:
     exporter = HtmlExporter(command="fredfw compare two.toml")
     points = tuple(evolve(one, breakdown={"mine": one.seconds or 0.0}) for one in study.points)
     found = evolve(study, points=points, provenance={"versions": {"fredfw": "0.1.0"}})
@@ -160,16 +157,13 @@ def test_a_page_of_a_study_has_its_best_points_links_and_a_picture_of_each_dimen
     assert parsed.ids == ["results", "pictures", "time", "links", "assumptions", "provenance", "again"]
     assert {"npu0->npu1", "mine 4 MB"} <= set(parsed.texts)
     assert "#123456" in page
-
-
-def test_a_page_of_a_study_by_two_metrics_has_their_front(study: StudyResult) -> None:
     points = tuple(evolve(one, metrics={**one.metrics, "cost": 100.0 * one.number}) for one in study.points[:3])
     both = (*study.objectives, Objective("cost", "", least=True))
     page = HtmlExporter().export(evolve(study, points=points, objectives=both))
     assert "cost over time; joined: no other point beats these" in check(page).text
 
 
-def test_a_hostile_name_is_text(comparison: Comparison) -> None:
+def test_a_hostile_name_is_text_and_what_is_shown_is_ranked(comparison: Comparison) -> None:
     more: dict[str, Any] = dict.fromkeys(("workload", "workload_template", "reference_source"), HOSTILE)
     more |= {"notes": (HOSTILE,), "algorithms": {HOSTILE: HOSTILE}, "breakdown": {HOSTILE: 1.0}}
     more |= {"colours": {HOSTILE: '"><script>alert(1)</script>'}}
@@ -182,18 +176,13 @@ def test_a_hostile_name_is_text(comparison: Comparison) -> None:
     page = HtmlExporter(command=HOSTILE).export(hostile)
     assert "\x1b" not in page
     assert "alert" in "".join(check(page).texts)
-
-
-def test_what_is_shown_is_ranked(comparison: Comparison) -> None:
     page = HtmlExporter(sort="-time", best=2).export(swept(comparison))
     assert check(page).text.count("the 2 best of 7 cells by time") == 1
     with pytest.raises(UnknownNameError):
         HtmlExporter(sort="siez").export(swept(comparison))
 
 
-def test_without_jinja2_the_exporter_is_listed_and_asked_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_jinja2_it_is_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     framework = fredfw.Framework(PluginManager.discover(Switches(strict=True)))
     assert "html" in framework.plugins.exporters.names()
@@ -221,7 +210,7 @@ def test_fifty_cells_are_less_than_two_megabytes() -> None:
     assert all(row.tiers for row in comparison.rows)
 
 
-def test_a_page_has_the_parts_of_a_report_that_a_terminal_prints() -> None:
+def test_a_page_has_the_parts_of_a_report_and_what_cells_have_in_common_once() -> None:
     rows: list[tuple[Said, ...]] = [("a", Span("1.5", "bold good"), "", ""), ("b", "-", "", "no")]
     report = [
         Heading((Span("Title"), Span(" (dim)", "dim"))),
@@ -240,9 +229,6 @@ def test_a_page_has_the_parts_of_a_report_that_a_terminal_prints() -> None:
         '<th scope="row">b</th><td colspan="3">no</td>',  # beside what it is of, where nothing else is said
     ):
         assert part in page
-
-
-def test_what_cells_have_in_common_is_written_once() -> None:
     section = provenance([(name, {"npu": {"peak": 1}, "topology": {"name": name}}) for name in ("a", "b")])
     summaries = [part.summary for part in section.parts if isinstance(part, Details)]
     assert summaries == ["npu", "topology (2 different ones)"]
@@ -263,7 +249,7 @@ def test_ticks_are_round(low: float, high: float, *, log: bool, expected: list[f
     assert svg._ticks(low, high, log=log) == pytest.approx(expected)
 
 
-def test_pictures_are_to_scale() -> None:
+def test_pictures_are_to_scale_and_those_of_two_fields_maps(comparison: Comparison) -> None:
     bars = [Bar("a", {"x": 1.0, "y": 3.0}), Bar("b", {"x": 2.0})]
     text = svg.drawn(Bars("", bars, [{"x": "#111111", "y": "#222222"}]))
     widths = [float(one) for one in re.findall(r'<rect [^>]*width="([\d.]+)"', text)]
@@ -277,9 +263,6 @@ def test_pictures_are_to_scale() -> None:
         r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" stroke-width="1" stroke-dash', text
     )
     assert [float(one) for one in line] == pytest.approx([*places[0], *places[1]], abs=0.02)
-
-
-def test_pictures_of_two_fields_are_maps(comparison: Comparison) -> None:
     first = comparison.rows[0]
     pairs = product((1, 2, 4, 8), repeat=2)
     (picture,) = charts([evolve(of(first, "{mp} {pp}", mp=mp, pp=pp), seconds=mp * pp) for mp, pp in pairs])
@@ -295,9 +278,7 @@ CHROMIUM = next(
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="neither chromium nor google-chrome is installed")
-def test_a_browser_opens_it_without_an_error_or_a_request(
-    comparison: Comparison, run: RunResult, tmp_path: Path
-) -> None:
+def test_a_browser_opens_it_without_error_or_request(comparison: Comparison, run: RunResult, tmp_path: Path) -> None:
     # That errors and requests are found is shown by a page that has both.
     (tmp_path / "bad.html").write_text("<script>nothing()</script><img src=http://127.0.0.1:9/x>")
     errors, requests = opened(tmp_path / "bad.html")
