@@ -142,23 +142,23 @@ def test_a_script_is_run_again(bandwidth: str, guard: str, tmp_path: Path) -> No
     assert DIFFERS in run(file, where=tmp_path)
 
 
-def test_a_module_that_is_run_is_imported(tmp_path: Path) -> None:
+def test_a_module_that_is_run_is_imported_and_one_that_cannot_be_again_is_told(tmp_path: Path) -> None:
     package = tmp_path / "acme"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "pair.py").write_text(script(PROCESS, "check_topology(Pair())"))
     assert DIFFERS in run("-m", "acme.pair", where=tmp_path)
+    (tmp_path / "pair.py").write_text(script("self.rate").replace("import os\n", "import os\nos.mkdir('once')\n"))
+    message = run("-c", "from pair import *; check_topology(Pair())", where=tmp_path)
+    assert "Pair cannot be checked in another process: FileExistsError: " in message
 
 
-def test_sound_scripts_pass(tmp_path: Path) -> None:
+def test_sound_scripts_pass_and_other_faults_do_not_hide_it(tmp_path: Path) -> None:
     file = tmp_path / "pair.py"
     # Also one that goes on to something else, or ends itself.
     for end in ("", "raise SystemExit(0)", "import sys; sys.argv[1]"):
         file.write_text(script("self.rate", "check_topology(Pair())", end))
         assert run(file, "argument", where=tmp_path) == ""
-
-
-def test_other_faults_do_not_hide_it(tmp_path: Path) -> None:
     # The first check of the script fails there, too, when the class is known already.
     file = tmp_path / "pair.py"
     file.write_text(script("[1e9 * os.getpid(), 5e8]", "check_topology(Pair())"))
@@ -179,9 +179,3 @@ def test_what_nobody_else_can_import_is_not_passed_over(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="it is defined in a function; move it to the top level"):
         check_sharing_policy(Local())
     check_sharing_policy(Local(), expected_failures={"is_the_same_in_another_process": "it is of this test alone"})
-
-
-def test_a_module_that_cannot_be_imported_again_is_told(tmp_path: Path) -> None:
-    (tmp_path / "pair.py").write_text(script("self.rate").replace("import os\n", "import os\nos.mkdir('once')\n"))
-    message = run("-c", "from pair import *; check_topology(Pair())", where=tmp_path)
-    assert "Pair cannot be checked in another process: FileExistsError: " in message

@@ -66,15 +66,12 @@ def failures(**expected: str) -> str:
     return str(caught.value)
 
 
-def test_all_failures_are_listed_and_one_fault_is_told_once() -> None:
+def test_all_failures_are_listed_once_and_expected_ones_have_a_reason() -> None:
     lines = failures().splitlines()
     assert lines[0] == "thing three fails 3 of 4 checks:"
     assert lines[1:3] == ["  three is wrong; make it right", "    in fails, fails_alike"]
     assert lines[3].startswith(f"  breaks: raises ZeroDivisionError: by three (at {__file__}:")
     assert len(lines) == 4
-
-
-def test_expected_failures_must_be_expected_for_a_reason() -> None:
     check_all("thing", Three(), {"fails": "so", "fails_alike": "so", "breaks": "so"})
     assert "  holds: holds after all; take it out of expected_failures" in failures(holds="it does not")
     assert "  expected_failures: 'fails' has no reason; write down why this cannot hold" in failures(fails=" ")

@@ -115,16 +115,8 @@ class Wrong(Placement):
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         order = np.arange(len(fabric.npus))
-        match self.fault:
-            case "twice":
-                order[-1] = order[0]
-            case "beyond":
-                order += 1
-            case "few":
-                return order[: mesh.ranks - 1]
-            case "moody":
-                return np.random.permutation(order)
-        return order
+        wrong = {"beyond": order + 1, "few": order[: mesh.ranks - 1], "moody": np.random.permutation(order)}
+        return wrong.get(self.fault, order) if self.fault != "twice" else np.append(order[:-1], order[0])
 
     def assign(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         if self.fault == "any":
@@ -144,22 +136,17 @@ class Priced(Transport):
     fault: str = units.option("none", help="which")
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        match self.fault:
-            case "negative":
-                return Costs(step=-1.0 if call.size == 1 else 1.0)
-            case "endless":
-                return Costs(launch=math.inf)
-            case "tiers":
-                return Costs(step=(1.0, 2.0))
-            case "refuses":
-                raise UnsupportedError("not this one")
-            case "speechless" if call.ranks == 3:
-                raise UnsupportedError(" ")
-            case "drifts":
-                return Costs(launch=float(next(_COUNTER)))
-            case "hash":
-                return Costs(launch=float(hash(call.pattern) % 1000))
-        return Costs(launch=1e-6, step=1e-6 * call.nodes, efficiency=0.5 if call.size < 1e6 else 1.0)
+        if self.fault == "refuses" or (self.fault == "speechless" and call.ranks == 3):
+            raise UnsupportedError("not this one" if self.fault == "refuses" else " ")
+        wrong = {
+            "negative": Costs(step=-1.0 if call.size == 1 else 1.0),
+            "endless": Costs(launch=math.inf),
+            "tiers": Costs(step=(1.0, 2.0)),
+            "drifts": Costs(launch=float(next(_COUNTER))),
+            "hash": Costs(launch=float(hash(call.pattern) % 1000)),
+        }
+        right = Costs(launch=1e-6, step=1e-6 * call.nodes, efficiency=0.5 if call.size < 1e6 else 1.0)
+        return wrong.get(self.fault, right)
 
 
 @frozen
@@ -182,25 +169,14 @@ class AtOnce(Search):
     fitting: bool = False
 
     def ask(self) -> Sequence[Trial]:
-        match self.fault:
-            case "endless":
-                return [Trial(0)]
-            case "beyond":
-                return [Trial(self.size)]
-            case "idle":
-                return []
-            case "stubborn" if self.asked and not self.fitting:
-                return [Trial(0)]
-        if self.asked:
+        if self.fault == "endless" or (self.fault == "stubborn" and self.asked and not self.fitting):
+            return [Trial(0)]
+        if self.fault == "beyond":
+            return [Trial(self.size)]
+        if self.fault == "idle" or self.asked:
             return []
-        match self.fault:
-            case "drifts":
-                return [Trial(next(_COUNTER) % self.size)]
-            case "chance":
-                return [Trial(random.randrange(self.size))]
-            case "hash":
-                return [Trial(hash("fredfw") % self.size)]
-        return [Trial(one) for one in range(self.size)]
+        once = {"drifts": next(_COUNTER), "chance": random.randrange(self.size), "hash": hash("fredfw")}
+        return [Trial(once[self.fault] % self.size)] if self.fault in once else list(map(Trial, range(self.size)))
 
     def tell(self, told: Sequence[Told]) -> None:
         self.asked = True

@@ -29,25 +29,19 @@ class Unfair(SharingPolicy):
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         rates = max_min(incidence, capacities)
-        finite = np.isfinite(rates)
-        match self.fault:
-            case "overload":
-                rates[finite] *= 1.5
-            case "waste":
-                rates[finite] *= 0.5
-            case "nobody":
-                rates[:] = 0.0
-            case "by number":
-                rates[finite] *= np.linspace(0.5, 1.0, len(rates))[finite]
-            case "negative":
-                rates[:1] = -1.0
-            case "spoiler":
-                capacities /= 2
-            case "moody":
-                return rates * np.random.uniform(0.9, 1.0)
-            case "caps":
-                rates[np.diff(incidence.offsets) == 0] = 7.0
-        return rates
+        places = np.arange(len(rates))
+        if self.fault == "spoiler":
+            capacities /= 2
+        wrong = {
+            "overload": 1.5 * rates,
+            "waste": 0.5 * rates,
+            "nobody": 0.0 * places,
+            "by number": rates * np.linspace(0.5, 1.0, len(rates)),
+            "negative": np.where(places == 0, -1.0, rates),
+            "moody": rates * np.random.uniform(0.9, 1.0),
+            "caps": np.where(np.diff(incidence.offsets) == 0, 7.0, rates),
+        }
+        return wrong.get(self.fault, rates)
 
 
 @frozen
@@ -78,19 +72,13 @@ class Opening(Dynamics):
 
     def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
         self.asked = next(_everywhere) if self.fault == "shared" else self.asked + 1
-        share = 1 - 0.5**self.asked
-        rates = share * max_min(flows.incidence, capacities)
+        rates = (1 - 0.5**self.asked) * max_min(flows.incidence, capacities)
+        rates *= {"overload": 1.5, "short": 0.9}.get(self.fault, 1.0)
         match self.fault:
-            case "overload":
-                rates = 1.5 * rates
-            case "negative":
-                rates[0] = -1.0
-            case "endless":
-                rates[0] = math.nan
+            case "negative" | "endless":
+                rates[0] = -1.0 if self.fault == "negative" else math.nan
             case "numbers":
                 rates[flows.ids == flows.ids.min()] *= 0.5
-            case "short":
-                rates *= 0.9
         return HeldRates(rates, now if self.fault == "still" else now + 1e-6)
 
 
@@ -129,11 +117,7 @@ class Open(StatefulSharing):
         (Open("shared"), "simulations_are_apart", r"begin\(\) returns a state of its own each time"),
         (Open("secret"), "a_copy_goes_on_alike", "the state of a simulation cannot be pickled"),
         (Open("forgetful"), "a_copy_goes_on_alike", "get other rates from a copy of the state"),
-        (
-            Open("short"),
-            "converges_if_it_says_so",
-            "are still 10 % away from what rates.. returns .* leave out `converges",
-        ),
+        (Open("short"), "converges_if_it_says_so", "are still 10 % away from what rates.. returns .* leave out `conv"),
     ],
 )
 def test_wrong_ones_are_found(policy: SharingPolicy, check: str, expected: str) -> None:

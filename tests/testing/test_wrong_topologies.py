@@ -72,23 +72,21 @@ class Loop(Topology):
                 level = evolve(level, bandwidth=50e9, latency=3e-6)
                 bandwidths, latencies = np.where(back, 50e9, 100e9), np.where(back, 3e-6, 1e-6)
                 return evolve(fabric, bandwidths=bandwidths, latencies=latencies, levels=(level,))
-            case "two halves":
-                half = self.npus // 2
-                return _only(fabric, (fabric.sources < half) == (fabric.destinations < half))
-            case "no way out":  # of NPU 0
-                return _only(fabric, fabric.sources != 0)
-            case "random":
-                return evolve(fabric, latencies=np.tile(np.random.random(self.npus), 2))
             case "void":
                 return None  # type: ignore[return-value]  # that is the fault
             case "unfinished":
                 raise NotImplementedError("later")
-            case "no coordinates":
-                return evolve(fabric, coordinates=None)
-            case "clockwise":
-                return fabric.with_defaults(router=Wrong("clockwise"))
+        first = fabric.sources < self.npus // 2, fabric.destinations < self.npus // 2
+        faulty = {
+            "two halves": _only(fabric, first[0] == first[1]),
+            "no way out": _only(fabric, fabric.sources != 0),  # of NPU 0
+            "random": evolve(fabric, latencies=np.tile(np.random.random(self.npus), 2)),
+            "no coordinates": evolve(fabric, coordinates=None),
+            "clockwise": fabric.with_defaults(router=Wrong("clockwise")),
+        }
         places = PLACES.get(self.fault, here)[:, None]
-        return evolve(fabric, levels=(evolve(level, **LEVELS.get(self.fault, {})),), coordinates=places)
+        right = evolve(fabric, levels=(evolve(level, **LEVELS.get(self.fault, {})),), coordinates=places)
+        return faulty.get(self.fault, right)
 
 
 # What a level of the ring of 6 says wrongly, and where NPUs are not.
@@ -141,11 +139,7 @@ PROMISES, FAST = "levels_promise_no_more_than_the_links", "levels_are_as_fast_as
         (Loop("two halves"), "is_connected", "there is no path from npu0 to npu3 (nor for 2 other nodes); links are "),
         (Loop("two halves"), "routes_exist", "raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to n"),
         (Loop("no way out"), "is_connected", "there is no path from npu0 to npu1 (nor for 4 other nodes)"),
-        (
-            Loop("random"),
-            "build_is_pure",
-            "at 0; build() may depend on the fields alone: no random numbers without a f",
-        ),
+        (Loop("random"), "build_is_pure", "at 0; build() may depend on the fields alone: no random numbers without a"),
         (Loop("void"), "is_connected", "Loop.build() of 'loop' returned None; expected a fredfw.Fabric"),
         (Loop("unfinished"), "is_connected", "Loop.build() of 'loop' fails: NotImplementedError: later (line "),
         (Loop("unfinished"), "is_connected", f"module {__name__!r} ({__file__})"),
@@ -159,11 +153,7 @@ PROMISES, FAST = "levels_promise_no_more_than_the_links", "levels_are_as_fast_as
         (Loop("shuffled"), FAST, "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the p"),
         (Loop("line"), FAST, "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previ"),
         # From each to the third after it: three flows meet on every link.
-        (
-            Loop("switch"),
-            FAST,
-            "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 ",
-        ),
+        (Loop("switch"), FAST, "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0"),
         (Loop("clockwise"), FAST, "at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less"),
         (Nothing(), "is_connected", "there is no NPU; give nodes that compute the kind NodeKind.NPU"),
         (Nothing(), "is_documented", "Nothing has no docstring; its first line is what lists and helps show"),
@@ -374,21 +364,19 @@ class Gate(Admission):
         self._seen += 1
         EVER.append(flows)
         count = len(flows.volumes)
-        if self._fault in ALWAYS:
-            return ALWAYS[self._fault]
+        wrong = {
+            **ALWAYS,
+            "generous": Start(caps=np.full(count, 1e15)),
+            "shut": Start(caps=np.zeros(count)),
+            "nobody": Start() if active else Wait(),
+            "moody": Start(setup=float(np.random.random())),
+            "remembers": Start(setup=1e-9 * len(EVER)),
+        }
+        if self._fault in wrong:
+            return wrong[self._fault]
         match self._fault:
-            case "generous":
-                return Start(caps=np.full(count, 1e15))
-            case "shut":
-                return Start(caps=np.zeros(count))
-            case "nobody":
-                return Start() if active else Wait()
             case "loses" if count > 2:
                 return Split((np.arange(1), np.arange(2, count)))
-            case "moody":
-                return Start(setup=float(np.random.random()))
-            case "remembers":
-                return Start(setup=1e-9 * len(EVER))
             case "tires" if self._seen > 9 and count > 1:
                 return Split((np.arange(1), np.arange(1, count)))
             case "spoils":
