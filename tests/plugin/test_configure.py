@@ -137,7 +137,7 @@ def test_bad_values(values: dict[str, object], key: str, message: str, accepted:
         configure.build(Thing, {"rows": 2, **values}, key_prefix="fabrics.a.topology")
 
 
-def test_a_missing_key_what_is_no_table_and_what_configures_nothing() -> None:
+def test_a_missing_key_what_is_no_table_and_what_a_class_raises() -> None:
     with pytest.raises(InputError, match="'x' is not a table"):
         configure.build(Inner, "x")  # type: ignore[arg-type]  # the mistake to be found
     empty = frozen(type("Empty", (), {}))
@@ -147,8 +147,6 @@ def test_a_missing_key_what_is_no_table_and_what_configures_nothing() -> None:
     with pytest.raises(InputError, match=r"^here\.rows: is missing \(accepted: a number of at least 1\)$"):
         configure.build(Thing, {}, key_prefix="here")
 
-
-def test_what_a_class_raises_is_about_the_value_or_a_defect() -> None:
     @frozen
     class Picky:
         error: Exception

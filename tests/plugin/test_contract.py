@@ -80,6 +80,9 @@ def takes(*names: str) -> Any:
     return eval(f"lambda {', '.join(names)}: None")
 
 
+CALLED = ", which is called with (request, view)"
+
+
 @pytest.mark.parametrize(
     ("members", "wrong"),
     [
@@ -92,15 +95,9 @@ def takes(*names: str) -> Any:
         ({"refusal": print}, ""),  # of what is written in C nothing is known
         ({"plan": takes("self", "request", "view=None")}, ""),
         ({"helper": takes()}, ""),
-        ({"schedule": takes("self", "request")}, "defines schedule(request), which is called with (request, view)"),
-        (
-            {"schedule": takes("self", "request", "view", "chunks")},
-            "defines schedule(request, view, chunks), which is called with (request, view)",
-        ),
-        (
-            {"schedule": takes("self", "*", "request", "view")},
-            "defines schedule(*, request, view), which is called with (request, view)",
-        ),
+        ({"schedule": takes("self", "request")}, f"defines schedule(request){CALLED}"),
+        ({"schedule": takes("self", "request", "view", "chunks")}, f"defines schedule(request, view, chunks){CALLED}"),
+        ({"schedule": takes("self", "*", "request", "view")}, f"defines schedule(*, request, view){CALLED}"),
         ({"schedule": takes()}, "defines schedule without self"),
         ({"schedule": property(takes("self"))}, "defines schedule as a property, which is not a method"),
         ({"variants": classmethod(takes("cls"))}, "defines variants(), which is called with (pattern)"),
@@ -119,11 +116,14 @@ def test_every_interface_has_methods_with_parameters_to_compare(interface: type)
 
 
 @pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")
-def test_first_party_plugins_declare_the_current_contract() -> None:
+def test_first_party_distributions_are_known_and_declare_the_current_contract() -> None:
     modules = list(REPOSITORY.glob("plugins/*/*/src/*/__init__.py"))
     assert modules
     for file in modules:
         assert f"\nfredfw_contract = {fredfw.CONTRACT_VERSION}\n" in file.read_text(encoding="utf-8"), file
+    known = {f"fredfw-{kind}-{name}" for kind, names in FIRST_PARTY.items() for name in names}
+    for file in (REPOSITORY / "plugins").glob("*/*/pyproject.toml"):
+        assert tomllib.loads(file.read_text())["project"]["name"] in known
 
 
 HOOKS = {name: hook for name, hook in vars(spec).items() if name.startswith("fredfw_")}
@@ -145,10 +145,3 @@ def test_the_manager_has_a_registry_or_a_call_for_every_hook() -> None:
     registries = [getattr(manager, name.removeprefix("fredfw_")) for name in HOOKS if name in registering]
     assert registries == [*manager.registries, manager.commands]
     assert set(HOOKS) - registering == set(vars(manager.hook))
-
-
-@pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")
-def test_first_party_distributions_are_known() -> None:
-    known = {f"fredfw-{kind}-{name}" for kind, names in FIRST_PARTY.items() for name in names}
-    for file in (REPOSITORY / "plugins").glob("*/*/pyproject.toml"):
-        assert tomllib.loads(file.read_text())["project"]["name"] in known

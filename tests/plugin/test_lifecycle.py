@@ -63,7 +63,7 @@ def test_a_plugin_that_fails_around_a_run_is_not_called_there_again(install: Ins
     assert seen == [2, 3, ValueError] * 2
 
 
-def test_a_failure_around_a_run_is_an_error_in_strict_mode(install: Install) -> None:
+def test_a_failure_around_a_run_is_an_error_in_strict_mode_or_of_a_plugin_given_by_hand(install: Install) -> None:
     install("bad", LISTENER)
     manager = discover("bad", strict=True)
     with pytest.raises(PluginError, match=r"'bad' \(bad 1\.0, .*\) fails in fredfw_before_run: .*not today"):
@@ -72,9 +72,6 @@ def test_a_failure_around_a_run_is_an_error_in_strict_mode(install: Install) -> 
         tell(manager, "after_run")
     with pytest.warns(PluginWarning):  # which must not hide the error of the run
         tell(manager, "on_run_error")
-
-
-def test_a_plugin_given_by_hand_may_stop_a_run() -> None:
     stop = SimulationError("stop")
 
     def before(experiment: object) -> None:

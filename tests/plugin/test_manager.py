@@ -217,7 +217,7 @@ def test_an_unknown_name_gives_the_nearest_and_all_or_the_distribution_that_woul
 # --- plugins given by hand
 
 
-def test_registering_after_a_look_up_is_seen_by_that_manager_alone() -> None:
+def test_what_is_registered_after_a_look_up_is_seen_by_that_manager_alone_and_nothing_stays_of_what_cannot_be() -> None:
     lines: list[str] = []
     manager, other = PluginManager(Switches(trace=lines.append)), PluginManager()
     assert "loop" not in manager.topologies
@@ -225,6 +225,14 @@ def test_registering_after_a_look_up_is_seen_by_that_manager_alone() -> None:
     assert "loop" in manager.topologies
     assert "loop" not in other.topologies
     assert any("fredfw_topologies" in line and "Loop" in line for line in lines)
+    manager = discover("core")
+    mine = plugin(fredfw_topologies=lambda: [Loop])
+    manager.register(mine, "mine")
+    with pytest.raises(PluginError, match="already registered"):
+        manager.register(mine, "again")
+    with pytest.raises(PluginError, match="cannot be hashed"):
+        manager.register(types.SimpleNamespace(), "unhashable")
+    assert manager.topologies.names() == ("loop",)
 
 
 @frozen
@@ -248,22 +256,11 @@ def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error(hooks: Mapping[s
     assert str(error.value).startswith("plugin 'mine' (registered in process) ")
 
 
-def test_nothing_stays_behind_of_what_cannot_be_registered() -> None:
-    manager = discover("core")
-    mine = plugin(fredfw_topologies=lambda: [Loop])
-    manager.register(mine, "mine")
-    with pytest.raises(PluginError, match="already registered"):
-        manager.register(mine, "again")
-    with pytest.raises(PluginError, match="cannot be hashed"):
-        manager.register(types.SimpleNamespace(), "unhashable")
-    assert manager.topologies.names() == ("loop",)
-
-
 def sha256(file: Path) -> str:
     return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
 
 
-def test_a_file_is_a_plugin_that_is_loaded_once(tmp_path: Path) -> None:
+def test_a_file_is_a_plugin_that_is_loaded_once_and_those_of_one_name_are_both_recorded(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(topology("from-a-file"))
     manager = PluginManager()
@@ -281,9 +278,6 @@ def test_a_file_is_a_plugin_that_is_loaded_once(tmp_path: Path) -> None:
     fresh.load_file(str(file))
     assert fresh.topologies.names() == ("another-name",)
     assert list(tmp_path.iterdir()) == [file]  # nothing compiled is left beside it
-
-
-def test_files_of_one_name_are_both_recorded(tmp_path: Path) -> None:
     manager, digests = PluginManager(), []
     for name in ("one", "other"):
         file = tmp_path / name / "mine.py"

@@ -60,7 +60,7 @@ def experiment(inner: object, workload: object = "microbenchmark") -> dict[str, 
     return {"fabrics": {"a": {"topology": topology}}, "workloads": {"w": {"workload": workload}}}
 
 
-def test_a_field_takes_a_name_or_a_table_which_the_kit_checks() -> None:
+def test_a_field_takes_a_name_or_a_table_which_the_kit_checks_and_plain_data_has() -> None:
     plain = {"name": "switch", "npus": 20, "link_bandwidth": 3e12, "link_latency": 2e-8, "in_network": False}
     for given in ("switch", {"name": "switch"}, plain, built(inner="switch").inner):
         inner = built(inner=given).inner
@@ -70,17 +70,14 @@ def test_a_field_takes_a_name_or_a_table_which_the_kit_checks() -> None:
     names = [one.name for one in built(others=["torus", {"name": "switch", "npus": 4}]).others]
     assert names == ["torus", "switch"]
     check_topology(built(inner={"name": "switch", "npus": 3}))
-
-
-def test_plain_data_has_the_name_and_words_what_is_accepted() -> None:
     topology = built(inner={"name": "fat-tree", "radix": 4})
-    plain = configure.unstructure(topology)
-    assert plain["inner"]["name"] == "fat-tree"
-    assert "npus" not in plain["inner"]
-    assert built(**plain) == topology
-    inner = schema.settings(Doubled)["inner"]
-    assert inner.accepted == "the name of a topology, or { name = ..., ... }"
-    assert inner.type == "Topology | None"
+    found = configure.unstructure(topology)
+    assert found["inner"]["name"] == "fat-tree"
+    assert "npus" not in found["inner"]
+    assert built(**found) == topology
+    setting = schema.settings(Doubled)["inner"]
+    assert setting.accepted == "the name of a topology, or { name = ..., ... }"
+    assert setting.type == "Topology | None"
 
 
 @pytest.mark.parametrize(
@@ -99,15 +96,12 @@ def test_what_is_wrong_inside_has_its_path(inner: object, message: str) -> None:
         built(inner=inner)
 
 
-def test_a_result_has_the_versions_of_plugins_inside() -> None:
+def test_a_result_has_the_versions_of_plugins_inside_and_the_command_line_takes_a_table() -> None:
     used = framework()
     content = experiment({"name": "switch", "npus": 2}, {"name": "microbenchmark", "size": "1 MB"})
     provenance = used.run(used.load_experiment(content)).provenance
     assert "fredfw-topology-switch" in provenance["versions"]
     assert provenance["topology"]["inner"]["npus"] == 2
-
-
-def test_the_command_line_takes_a_table() -> None:
     plugins = framework().plugins
     topology = configured(Doubled, ['inner={ name = "switch", npus = 3 }'], "--set", plugins=plugins)
     assert len(topology.build().npus) == 6

@@ -105,7 +105,7 @@ def test_types_in_words(hint: object, text: str, phrase: str) -> None:
     assert schema.phrase(hint) == phrase
 
 
-def test_a_class_that_has_no_schema() -> None:
+def test_a_class_that_has_no_schema_and_a_default_that_cannot_be_made() -> None:
     with pytest.raises(PluginError, match="int is not an attrs class"):
         schema.settings(int)
 
@@ -116,8 +116,6 @@ def test_a_class_that_has_no_schema() -> None:
     with pytest.raises(PluginError, match=r"Unresolved cannot be resolved: NameError: name 'Path' is not defined"):
         schema.settings(Unresolved)
 
-
-def test_a_default_that_cannot_be_made() -> None:
     @frozen
     class Careless:
         sizes: list[float] = Factory(lambda: [1 / 0])
