@@ -41,15 +41,12 @@ def test_products(gpu: str) -> None:
     assert [one.fitted for one in found] == [True, False, True]
 
 
-def test_attention_is_causal_unless_it_says_otherwise() -> None:
+def test_attention_is_causal_unless_it_says_otherwise_and_what_cannot_be_used_is_named() -> None:
     header = "gpu,batch,sequence,heads,kv_heads,head_dim,time_us,causal"
     one, other = points(f"{header}\nb200_sxm,2,4096,32,8,128,100,\nb200_sxm,2,4096,32,8,128,100,false")
     assert one.work == Attention(2, 32, 8, 4096, 4096, 128, causal=True)
     assert other.work == Attention(2, 32, 8, 4096, 4096, 128)
     assert not recognised("system,nodes,ranks,collective,size_B,time_us\n")
-
-
-def test_what_cannot_be_used_is_named() -> None:
     with pytest.raises(InputError, match=r"line 2, column gpu: no accelerator 'x100'"):
         points(gemms("x100"))
     with pytest.raises(UnknownNameError, match=r"--system: no accelerator 'x100'"):

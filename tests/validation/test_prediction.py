@@ -58,26 +58,33 @@ def point(pattern: str, nodes: int, ranks: int, *, system: str = "dgx-h100", siz
         (point("sendrecv", 10, 80), GIB / 50e9),
     ],
 )
-def test_large_buffers_take_as_long_as_their_bytes(
-    collectives: Collectives, measured: CollectivePoint, seconds: float
-) -> None:
+def test_large_buffers_take_their_bytes(collectives: Collectives, measured: CollectivePoint, seconds: float) -> None:
     assert collectives.seconds(measured) == pytest.approx(seconds, rel=1e-3)
 
 
-def test_rings_by_level_use_all_nics(collectives: Collectives) -> None:
+def test_rings_by_level_use_all_nics_and_nodes_count(collectives: Collectives) -> None:
     # What each NIC of 16 nodes carries; levels one after the other add what the NVLinks take.
     bytes_of_a_nic = 2 * 15 / 16 * 16 * GIB / 8
     seconds = collectives.seconds(point("all-reduce", 16, 128, system="dgx-a100", size=16 * GIB))
     assert 1.0 < seconds / (bytes_of_a_nic / 25e9) < 1.5
+    two = {"name": "cluster", "preset": "dgx-h100", "nodes": 2}
+    experiment = {"fabrics": {"mine": {"topology": two}}, "workloads": {"w": {"workload": "microbenchmark"}}}
+    (fabric,) = FRAMEWORK.load_experiment(experiment).fabrics
+    mine = System("mine", "", "cluster", "mine", fabric=fabric)
+    inside, between = (evolve(point("all-reduce", nodes, 2), system=mine) for nodes in (1, 2))
+    assert collectives.seconds(inside) == pytest.approx(GIB / 450e9, rel=1e-3)
+    assert collectives.seconds(between) == pytest.approx(GIB / 50e9, rel=1e-3)
 
 
-def test_a_transport_is_served_by_the_algorithms_of_its_library() -> None:
+def test_a_transport_is_served_by_the_algorithms_of_its_library_on_presets_of_the_topology() -> None:
     nccl = Collectives(PLUGINS, Transports(PLUGINS, "nccl"))
     found = nccl._bench(point("all-reduce", 2, 16)).algorithms
     assert {one.name for one in found} == {"ring", "tree", "in-network", "hierarchical", "direct"}
     ideal = Collectives(PLUGINS, Transports(PLUGINS, "ideal"))
     found = ideal._bench(point("all-reduce", 2, 16)).algorithms
     assert {one.name for one in found} == {"ring", "hierarchical", "direct"}
+    assert {"dgx-a100", "mi300x", "tpu-v4"} <= set(presets(PLUGINS))
+    assert presets(PluginManager()) == ()
 
 
 def test_each_different_collective_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,21 +106,6 @@ def test_what_cannot_be_predicted_is_refused(monkeypatch: pytest.MonkeyPatch, co
         collectives.check(wrong)
 
 
-def test_nodes_count_on_a_fabric_of_the_users(collectives: Collectives) -> None:
-    two = {"name": "cluster", "preset": "dgx-h100", "nodes": 2}
-    experiment = {"fabrics": {"mine": {"topology": two}}, "workloads": {"w": {"workload": "microbenchmark"}}}
-    (fabric,) = FRAMEWORK.load_experiment(experiment).fabrics
-    mine = System("mine", "", "cluster", "mine", fabric=fabric)
-    inside, between = (evolve(point("all-reduce", nodes, 2), system=mine) for nodes in (1, 2))
-    assert collectives.seconds(inside) == pytest.approx(GIB / 450e9, rel=1e-3)
-    assert collectives.seconds(between) == pytest.approx(GIB / 50e9, rel=1e-3)
-
-
-def test_presets_are_those_of_the_topology() -> None:
-    assert {"dgx-a100", "mi300x", "tpu-v4"} <= set(presets(PLUGINS))
-    assert presets(PluginManager()) == ()
-
-
 @pytest.fixture(scope="module")
 def two() -> list[IterationPoint]:
     """Two iterations of one node that take little time."""
@@ -121,9 +113,7 @@ def two() -> list[IterationPoint]:
     return sorted(nodes, key=lambda one: one.passes)[:2]
 
 
-def test_iterations_are_kept_in_a_store(
-    tmp_path: Path, two: list[IterationPoint], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_iterations_are_stored(tmp_path: Path, two: list[IterationPoint], monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
     run = CellRunner.run
 
@@ -188,7 +178,7 @@ def iterations() -> Iterations:
     return Iterations(Means(PLUGINS), Transports(PLUGINS), fidelity="compressed")
 
 
-def test_what_comes_with_the_product(points: list[IterationPoint]) -> None:
+def test_what_comes_with_the_product_and_what_npus_are_fitted_to(points: list[IterationPoint]) -> None:
     assert Counter(one.size_class for one in points) == {
         "megatron, table 1": 10,
         "megatron, ZeRO-3 174.6B": 3,
@@ -206,25 +196,11 @@ def test_what_comes_with_the_product(points: list[IterationPoint]) -> None:
         assert one.ranks <= 8 * one.nodes, one.where
         assert one.seconds > 0, one.where
         assert one.workload["global_batch"] % (one.workload["dp"] * one.workload["micro_batch"]) == 0, one.where
-
-
-def test_times_of_table_2_are_its_days(points: list[IterationPoint]) -> None:
     # Narayanan et al. 2021, table 2: 84 days for 300 billion tokens on 384 GPUs.
     one = next(one for one in points if one.group == "PTD-P 174.6B" and one.ranks == 384)
     days = one.seconds * 300e9 / (one.workload["global_batch"] * one.workload["sequence"]) / 86400
     assert days == pytest.approx(84, rel=0.01)
-
-
-def test_few_are_always_the_same_and_none_takes_long(points: list[IterationPoint]) -> None:
-    nodes = [one for one in points if one.source == "vtrain-iterations"]
-    assert few(nodes) == few(nodes)
-    assert Counter(one.group for one in few(nodes)) == {"several nodes": 9, "one node": 30}
-    assert max(one.passes for one in few(points)) <= 2000
-    assert not any(one.passes > 2000 for one in sources.points() if isinstance(one, IterationPoint))
-
-
-def test_what_the_npus_are_fitted_to(points: list[IterationPoint]) -> None:
-    """Rows in which the host sets the time, and one of four on H100."""
+    # Rows in which the host sets the time, and one of four on H100.
     fitted = [one for one in points if one.fitted]
     assert Counter((one.size_class, one.ranks > 8) for one in fitted) == {
         ("vtrain-iterations, one node", False): 288,
@@ -233,19 +209,24 @@ def test_what_the_npus_are_fitted_to(points: list[IterationPoint]) -> None:
     assert {(one.workload["hidden"], one.workload["micro_batch"]) for one in fitted[:-1]} == {(1024, 1)}
 
 
+def test_few_are_always_the_same_and_what_was_measured_did_fit(points: list[IterationPoint]) -> None:
+    nodes = [one for one in points if one.source == "vtrain-iterations"]
+    assert few(nodes) == few(nodes)
+    assert Counter(one.group for one in few(nodes)) == {"several nodes": 9, "one node": 30}
+    assert max(one.passes for one in few(points)) <= 2000
+    assert not any(one.passes > 2000 for one in sources.points() if isinstance(one, IterationPoint))
+    # By an estimate, 529.6 B parameters in shares of 640 GPUs with a microbatch of 4 take 85 GB of 80.
+    roughly = Iterations(Means(PLUGINS), Transports(PLUGINS, IdealTransport.name), fidelity=ESTIMATE)
+    (largest,) = [one for one in points if one.group == "ZeRO-3 529.6B" and one.ranks == 640]
+    assert roughly.seconds(largest) > 0
+
+
 def test_eager_kernels_and_more_nodes_are_predicted(points: list[IterationPoint], iterations: Iterations) -> None:
     """pytorch/torchtitan b5bcd76: 5,762, 6,514 and 5,605 tokens/s and GPU, of two samples of 8,192 each."""
     held = [one for one in points if one.source == "torchtitan" and not one.fitted]
     assert [one.seconds for one in held] == pytest.approx([16384 / rate for rate in (5762, 6514, 5605)], rel=1e-4)
     for one in held:
         assert iterations.seconds(one) == pytest.approx(one.seconds, rel=0.02), one.where
-
-
-def test_what_was_measured_did_fit(points: list[IterationPoint]) -> None:
-    """By an estimate, 529.6 B parameters in shares of 640 GPUs with a microbatch of 4 take 85 GB of 80."""
-    roughly = Iterations(Means(PLUGINS), Transports(PLUGINS, IdealTransport.name), fidelity=ESTIMATE)
-    (largest,) = [one for one in points if one.group == "ZeRO-3 529.6B" and one.ranks == 640]
-    assert roughly.seconds(largest) > 0
 
 
 def test_tables_are_told_apart() -> None:

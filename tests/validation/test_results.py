@@ -91,7 +91,7 @@ def test_fitted_points_and_those_held_out_are_never_scored_together(validation: 
     assert found["all-reduce", "above 32 MiB", Part.HELD_OUT].pooled == 0
 
 
-def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
+def test_the_document_has_the_points_and_the_table_what_was_fitted_or_predicted(validation: Validation) -> None:
     document = json.loads(validation.to_json())
     assert document["transports"] == {"a100-node": {"name": "fitted", "rate": 2.0}}
     assert document["points"][0] == {
@@ -114,9 +114,6 @@ def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
     system, source = document["left_out"]
     assert (system["by"], system["name"], len(system["points"]), len(system["scores"])) == ("system", "a100-node", 2, 1)
     assert source["scores"][0]["score"]["error"] == pytest.approx(2.0)
-
-
-def test_the_table_says_what_was_fitted_and_what_fits_without_it_predict(validation: Validation) -> None:
     lines = printed(validation)
     assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 100 0.0 900" in lines
     assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 33.3 73.2 900" in lines
@@ -214,7 +211,7 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("entries")
-def test_what_no_rule_takes_is_held_out_and_without_rules_nothing_is_fitted() -> None:
+def test_what_no_rule_takes_is_held_out_and_fits_are_without_a_system_or_a_source() -> None:
     assert part_of(POINT, IdealTransport()) is Part.UNFITTED
     assert part_of(POINT, fitted("some")) is Part.FITTED
     assert part_of(evolve(POINT, size=2.0**21), fitted("some")) is Part.HELD_OUT
@@ -224,10 +221,6 @@ def test_what_no_rule_takes_is_held_out_and_without_rules_nothing_is_fitted() ->
     # Nothing was fitted to somebody's own table.
     assert part_of(evolve(POINT, table="own"), fitted("every")) is Part.HELD_OUT
     assert part_of(evolve(POINT, source="own.csv"), fitted("every")) is Part.FITTED
-
-
-@pytest.mark.usefixtures("entries")
-def test_fits_without_a_system_or_a_source() -> None:
     found = list(folds({"some", "every"}))
     assert [(one.by, one.name, dict(one.fields)) for one in found] == [
         ("system", "h100-node", {"without": "h100-node"}),

@@ -25,7 +25,7 @@ def refused(text: str, reading: Reading | None = None) -> str:
     return str(error.value)
 
 
-def test_a_line_is_a_point_whatever_the_order_of_columns() -> None:
+def test_a_line_is_a_point_of_a_system_whatever_the_order_of_columns() -> None:
     (point,) = parse(table(LINE), "mine.csv")
     assert (point.system.name, point.system.preset) == ("h100-node", "dgx-h100")
     assert (point.nodes, point.ranks, point.pattern, point.source) == (1, 8, "all-reduce", "mine.csv")
@@ -38,9 +38,6 @@ def test_a_line_is_a_point_whatever_the_order_of_columns() -> None:
     text = table(f"{LINE},39.5", f"{LINE},", header=f"{HEADER},time_inplace_us")
     assert [point.seconds for point in parse(text, "x")] == pytest.approx([40.5e-6, 40.5e-6])
     assert [point.seconds for point in parse(text, "x", Reading(in_place=True))] == pytest.approx([39.5e-6, 40.5e-6])
-
-
-def test_a_system_is_found_by_its_scale_or_preset_or_given_for_all_lines() -> None:
     names = [
         parse(table(line), "x", Reading(presets=("mi300x",)))[0].system.name
         for line in (LINE, LINE.replace("H100 node,1,8", "dgx-h100,2,16"), LINE.replace("H100 node", "MI300X"))
@@ -97,7 +94,7 @@ def test_a_header_that_cannot_be_used_is_refused(header: str, said: str) -> None
     assert said in refused(table(LINE, header=header))
 
 
-def test_rates_that_do_not_belong_to_a_time_are_refused() -> None:
+def test_rates_that_do_not_belong_to_a_time_and_uneven_ranks_are_refused() -> None:
     header = f"{HEADER},algbw_GBps"
     assert parse(table(f"{LINE},25.89", header=header), "x")
     message = refused(table(LINE.replace("40.5", "0.0405") + ",25.89", header=header))
@@ -107,9 +104,6 @@ def test_rates_that_do_not_belong_to_a_time_are_refused() -> None:
     message = refused(table(LINE.replace(",8,", ",4,") + ",45.31", header=header))
     said = "45.31 is not that of all-reduce of 1048576 B in 40.5 us among 4 ranks, which is 38.84"
     assert f"line 2, column busbw_GBps: {said}" in message
-
-
-def test_ranks_are_as_many_on_each_node() -> None:
     said = "line 2, column ranks: 8 ranks are not on 3 nodes"
     assert said in refused(table(LINE.replace(",1,8", ",3,8")))
     said = "line 2, column ranks: 8 ranks are not on 1 node with 4 each"
@@ -193,7 +187,7 @@ def output(program: str = "all_reduce_perf", other: str = "node-a", columns: str
     return START.format(program=program, other=other) + columns + times
 
 
-def test_both_kinds_of_times_are_read_and_what_the_header_says() -> None:
+def test_both_kinds_of_times_are_read_and_what_the_header_says_of_nodes_and_the_operation() -> None:
     first, second = parse(output(), "mine.log")
     assert (first.system.name, first.nodes, first.ranks, first.pattern) == ("a100-node", 1, 4, "all-reduce")
     assert (first.size, second.size) == (2**20, 2**21)
@@ -205,9 +199,6 @@ def test_both_kinds_of_times_are_read_and_what_the_header_says() -> None:
         assert parse(output(), "x", Reading(system=system))[0].stated == stated
     unknown = output().replace("A100-SXM4-80GB", "A100-SXM-64GB")
     assert parse(unknown, "x", Reading(system="h100-node"))[0].stated == ""
-
-
-def test_nodes_are_the_hosts_with_as_many_ranks_each() -> None:
     (point, _) = parse(output(other="node-b"), "x")
     assert (point.system.name, point.nodes, point.ranks) == ("a100-cluster", 2, 4)
     uneven = output(other="node-b").replace(
@@ -215,24 +206,18 @@ def test_nodes_are_the_hosts_with_as_many_ranks_each() -> None:
     )
     with pytest.raises(InputError, match=r"line 15: hosts have from 1 to 3 ranks .accepted: a run with as many ranks"):
         parse(uneven, "x")
-
-
-def test_the_operation_may_be_given() -> None:
     (point, _) = parse(output("a program", columns=NO_BUSBW), "x", Reading(pattern="broadcast"))
     assert point.pattern == "broadcast"
     with pytest.raises(InputError, match=r"line 15: the output does not say which program .*--pattern"):
         parse(output("a program"), "x")
 
 
-def test_columns_of_older_versions_are_found_by_their_names() -> None:
+def test_columns_are_found_by_their_names_in_runs_that_follow_each_other() -> None:
     columns = COLUMNS.replace("   redop    root", "").replace("#wrong", "error")
     times = TIMES.replace("     sum      -1", "").replace("      0", "  0e+00")
     assert [one.seconds for one in parse(output(columns=columns, times=times), "x")] == pytest.approx(
         [74.21e-6, 98.70e-6]
     )
-
-
-def test_several_runs_may_follow_each_other_and_odd_lines_are_left_out() -> None:
     points = parse(output() + output("all_gather_perf", "node-b", NO_BUSBW), "x")
     assert [(one.pattern, one.nodes) for one in points] == [("all-reduce", 1)] * 2 + [("all-gather", 2)] * 2
     nothing = TIMES.splitlines(keepends=True)[0].replace("1048576", "      0").replace("262144", "     0")
