@@ -25,7 +25,7 @@ def before(graph: TaskGraph) -> dict[str, list[str]]:
     return {graph.names[task]: [graph.names[one] for one in graph.after(task)] for task in range(len(graph))}
 
 
-def test_ranks_come_one_job_after_the_other_within_a_limit_of_tasks() -> None:
+def test_ranks_come_one_job_after_the_other_with_the_blocks_kernels_and_sizes_of_each() -> None:
     graph = composed([JobGraph("a", 1, small(2)), JobGraph("b", 0, small(3))])
     assert graph.ranks == 5
     assert [graph.participants(task).tolist() for task in range(4)] == [[0, 1]] * 2 + [[2, 3, 4]] * 2
@@ -34,31 +34,6 @@ def test_ranks_come_one_job_after_the_other_within_a_limit_of_tasks() -> None:
     assert before(graph) == {"a/forward": [], "a/reduce": ["a/forward"], "b/forward": [], "b/reduce": ["b/forward"]}
     with limits.allowed({"tasks": 100}), pytest.raises(LimitError, match="tasks"):
         composed([JobGraph("a", 0, small(), iterations=40)])
-
-
-def test_a_job_waits_for_its_start_and_between_iterations() -> None:
-    graph = composed([JobGraph("a", 0, small(), start=2.0, iterations=2)])
-    assert graph.names == ("start of a", "a/forward", "a/reduce", "end of iteration 1 of a", "a/forward", "a/reduce")
-    assert [graph.after(task).tolist() for task in range(6)] == [[], [0], [1], [2], [3], [4]]
-    assert (graph.kinds[[0, 3]] == TaskKind.WAIT).all()
-    assert graph.seconds[[0, 3]].tolist() == [2.0, 0.0]
-    assert [is_between(name) for name in graph.names] == [True, False, False, True, False, False]
-    assert not is_between("a/start of a")
-
-
-def test_ranks_that_begin_or_end_apart_wait_too() -> None:
-    builder = GraphBuilder(3)
-    first = builder.compute("first", [0], seconds=1.0)
-    both = builder.compute("both", [0, 1], seconds=1.0, after=[first])  # rank 1 waits for nothing
-    send = builder.send("send", 1, 2, 4.0, label="pp", after=[both])
-    builder.receive("receive", send)
-    graph = composed([JobGraph("a", 0, builder.build(), iterations=2)])
-    assert graph.after(4).tolist() == [1, 2, 3]  # rank 0 ends with both, rank 1 with the send, rank 2 with the receive
-    assert [graph.after(task).tolist() for task in (5, 6, 7, 8)] == [[4], [4, 5], [6], [4]]
-    assert graph.partners.tolist() == [-1, -1, 3, 2, -1, -1, -1, 8, 7]
-
-
-def test_blocks_kernels_and_sizes_of_pairs_stay_those_of_their_job() -> None:
     builder = GraphBuilder(2)
     builder.compute("lone", [0, 1], flops=1.0, kernels=Kernels(()))
     with builder.repeated(3):
@@ -71,6 +46,25 @@ def test_blocks_kernels_and_sizes_of_pairs_stay_those_of_their_job() -> None:
     assert graph.splits.tolist() == [-1, -1, 0, -1, -1, -1, 0, -1, -1, 1]
     assert len(graph.expanded()) == 3 * 7 + 1
     assert graph.expanded().jobs.tolist() == [0] * 15 + [1] * 7
+
+
+def test_a_job_waits_for_its_start_and_between_iterations_also_for_ranks_that_begin_or_end_apart() -> None:
+    graph = composed([JobGraph("a", 0, small(), start=2.0, iterations=2)])
+    assert graph.names == ("start of a", "a/forward", "a/reduce", "end of iteration 1 of a", "a/forward", "a/reduce")
+    assert [graph.after(task).tolist() for task in range(6)] == [[], [0], [1], [2], [3], [4]]
+    assert (graph.kinds[[0, 3]] == TaskKind.WAIT).all()
+    assert graph.seconds[[0, 3]].tolist() == [2.0, 0.0]
+    assert [is_between(name) for name in graph.names] == [True, False, False, True, False, False]
+    assert not is_between("a/start of a")
+    builder = GraphBuilder(3)
+    first = builder.compute("first", [0], seconds=1.0)
+    both = builder.compute("both", [0, 1], seconds=1.0, after=[first])  # rank 1 waits for nothing
+    send = builder.send("send", 1, 2, 4.0, label="pp", after=[both])
+    builder.receive("receive", send)
+    graph = composed([JobGraph("a", 0, builder.build(), iterations=2)])
+    assert graph.after(4).tolist() == [1, 2, 3]  # rank 0 ends with both, rank 1 with the send, rank 2 with the receive
+    assert [graph.after(task).tolist() for task in (5, 6, 7, 8)] == [[4], [4, 5], [6], [4]]
+    assert graph.partners.tolist() == [-1, -1, 3, 2, -1, -1, -1, 8, 7]
 
 
 RANKS = 4
@@ -105,7 +99,7 @@ POOL = MemoryTier(name="pool", bandwidth=2e9, capacity=40.0)
 USE = MemoryUse(weights=4.0, gradients=4.0, optimizer=6.0, activations=2.0)
 
 
-def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier() -> None:
+def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier_that_has_room() -> None:
     assert spills(USE, 16.0, [CXL, POOL], 4) == ()
     assert spills(USE, 14.0, [CXL, POOL], 4) == (Spill("cxl", {"optimizer": 2.0}),)
     # 10 of 16 bytes: the optimizer's 6, the activations, and half of the gradients; 3 fit the nearest tier.
@@ -113,22 +107,6 @@ def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier() -
         Spill("cxl", {"optimizer": 3.0}),
         Spill("pool", {"optimizer": 3.0, "activations": 2.0, "gradients": 2.0}),
     )
-
-
-def test_what_each_microbatch_touches_moves_for_each() -> None:
-    # Weights forward and backward, and stored when they are updated; the optimizer state once each way.
-    spill = Spill("cxl", {"weights": 2.0, "optimizer": 5.0})
-    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (7.0, 17.0)
-    # Gradients are added to three times, and the activations of all three pass, of which two are there at once.
-    spill = Spill("cxl", {"gradients": 1.0, "activations": 4.0}, in_flight=2)
-    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (9.0, 9.0)
-    # A cache once each way.
-    (spill,) = spills(MemoryUse(weights=4.0, cache=2.0), 5.0, [CXL], 1)
-    assert spill == Spill("cxl", {"cache": 1.0})
-    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (1.0, 1.0)
-
-
-def test_a_pool_has_room_for_what_others_leave_and_no_room_is_refused_with_the_numbers() -> None:
     # 40 B for two NPUs, of which others have 30 B.
     assert spills(USE, 11.0, [POOL], 2, {"pool": 30.0}) == (Spill("pool", {"optimizer": 5.0}),)
     with pytest.raises(InputError, match="have no room for 1 B of it"):
@@ -142,6 +120,19 @@ def test_a_pool_has_room_for_what_others_leave_and_no_room_is_refused_with_the_n
     # What is kept there anyway leaves no room for more.
     with pytest.raises(InputError, match="have no room for 3 B"):
         spills(MemoryUse(weights=6.0, tiers={"pool": 10.0}), 0.0, [CXL, POOL], 4)
+
+
+def test_what_each_microbatch_touches_moves_for_each() -> None:
+    # Weights forward and backward, and stored when they are updated; the optimizer state once each way.
+    spill = Spill("cxl", {"weights": 2.0, "optimizer": 5.0})
+    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (7.0, 17.0)
+    # Gradients are added to three times, and the activations of all three pass, of which two are there at once.
+    spill = Spill("cxl", {"gradients": 1.0, "activations": 4.0}, in_flight=2)
+    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (9.0, 9.0)
+    # A cache once each way.
+    (spill,) = spills(MemoryUse(weights=4.0, cache=2.0), 5.0, [CXL], 1)
+    assert spill == Spill("cxl", {"cache": 1.0})
+    assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (1.0, 1.0)
 
 
 def test_the_traffic_comes_behind_the_last_task_of_every_rank() -> None:

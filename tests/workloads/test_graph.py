@@ -13,7 +13,7 @@ from fredfw.errors import InputError
 from fredfw.workloads import GradientBuckets, GraphBuilder, TaskGraph, TaskKind
 
 
-def test_builder_keeps_what_it_was_given_and_equal_tables_once() -> None:
+def test_builder_keeps_what_it_was_given_and_a_repeated_block_is_written_out_in_turn() -> None:
     builder = GraphBuilder(4)
     a = builder.compute("a", range(4), flops=3.0, bytes=5.0)
     b = builder.collective("b", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 7.0, label="mp", after=[a])
@@ -40,9 +40,6 @@ def test_builder_keeps_what_it_was_given_and_equal_tables_once() -> None:
     graph = builder.build()
     assert graph.splits.tolist() == [-1, 0, -1, 1, -1, 0]
     assert (len(graph.tables), len(graph.split_tables)) == (1, 2)
-
-
-def test_repeated_block_is_written_out_in_turn() -> None:
     builder = GraphBuilder(2)
     before = builder.compute("before", [0, 1])
     with builder.repeated(3):
@@ -91,7 +88,7 @@ def test_a_builder_has_a_number_of_ranks(ranks: Any) -> None:
         GraphBuilder(ranks)
 
 
-def test_message_is_a_send_and_a_receive() -> None:
+def test_message_is_a_send_and_a_receive_also_where_blocks_are_written_out() -> None:
     builder = GraphBuilder(3)
     work = builder.compute("work", [0, 1, 2])
     send = builder.send("send", 2, 0, 8.0, label="pp", after=[work])
@@ -102,9 +99,6 @@ def test_message_is_a_send_and_a_receive() -> None:
     assert graph.partners.tolist() == [-1, receive, send]
     assert [graph.participants(task).tolist() for task in (send, receive)] == [[2], [0]]
     assert (graph.label(receive), graph.bytes[receive]) == ("pp", 8.0)
-
-
-def test_messages_of_a_repeated_block_are_written_out_in_pairs() -> None:
     builder = GraphBuilder(2)
     first = builder.send("first", 0, 1, 1.0, label="pp")
     with builder.repeated(2):

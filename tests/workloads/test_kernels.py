@@ -104,7 +104,7 @@ def test_attention_takes_its_blocks_its_keys_or_its_only_block() -> None:
     assert attention_seconds(one, multiprocessors=100) == pytest.approx(100 * one.flops / PEAK, rel=1e-12)
 
 
-def test_every_kernel_takes_its_time_and_the_host_launches_meanwhile() -> None:
+def test_every_kernel_takes_its_time_unless_an_efficiency_is_given() -> None:
     npu = Npu(peak=1e12, memory_bandwidth=1e9, compute="kernels", kernels=KernelModel(launch=1e-3))
     work = Kernels((Gemm(100, 100, 100),), moved=2e6)  # 60 us by its bytes (2 us by its FLOPs), and 2 ms
     assert npu.seconds(0, 0, work + Kernels(launches=2)) == pytest.approx(2.06e-3, rel=1e-12)
@@ -117,9 +117,6 @@ def test_every_kernel_takes_its_time_and_the_host_launches_meanwhile() -> None:
     by_kernel = Npu(compute="kernels", kernels=KernelModel(launch=1.0))
     assert by_kernel.seconds(1e15, 1e9) == Npu().seconds(1e15, 1e9)
     assert by_kernel.seconds(1e15, 1e9, work) == 9.0
-
-
-def test_a_preset_has_its_kernels_unless_an_efficiency_is_given() -> None:
     npu = Npu.of("a100")
     assert (npu.compute, npu.kernels.multiprocessors, npu.peak) == ("kernels", 108, 312e12)
     assert Npu.of("a100", efficiency=0.5).compute == "roofline"

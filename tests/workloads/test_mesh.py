@@ -30,7 +30,7 @@ def three(mp: int, pp: int, dp: int) -> DeviceMesh:
     return DeviceMesh({"mp": mp, "pp": pp, "dp": dp})
 
 
-def test_groups_by_hand() -> None:
+def test_groups_by_hand_and_meshes_are_values() -> None:
     assert three(mp=3, pp=2, dp=2).grid.tolist() == [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]
     mesh = three(mp=2, pp=2, dp=2)
     assert mesh.groups("mp").tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -45,6 +45,17 @@ def test_groups_by_hand() -> None:
     assert mesh.members(pp=1, mp=0).tolist() == [2, 6]
     assert mesh.members().tolist() == list(range(8))
     assert (mesh.size("mp"), mesh.size("ep"), mesh.ranks) == (2, 1, 8)
+    one, other = DeviceMesh({"tp": 2, "dp": 3}), DeviceMesh({"tp": 2, "dp": 3})
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != DeviceMesh({"dp": 3, "tp": 2})  # other ranks are neighbours
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert (str(one), str(DeviceMesh({}))) == ("TP(2)-DP(3)", "one rank")
+    mesh = DeviceMesh({"rank": 4}, communicators={"7": np.array([[0, 3]])})
+    assert mesh.communicators["7"].tolist() == [[0, 3]]
+    for wrong in (np.array([[0, 4]]), np.array([0, 1])):
+        with pytest.raises(InputError, match=r"communicator '7' is not an array of groups of ranks .*0 to 3"):
+            DeviceMesh({"rank": 4}, communicators={"7": wrong})
 
 
 @given(meshes, st.lists(st.sampled_from(["tp", "cp", "ep", "dp", "pp"]), unique=True))
@@ -60,20 +71,6 @@ def test_groups_partition_the_ranks(mesh: DeviceMesh, along: list[str]) -> None:
             members = mesh.members(**{axis: at})
             assert all(np.isin(group, members).all() or not np.isin(group, members).any() for group in groups)
             assert np.array_equal(np.sort(mesh.groups(*along, **{axis: at}).ravel()), members)
-
-
-def test_meshes_are_values_and_communicators_groups_of_ranks() -> None:
-    one, other = DeviceMesh({"tp": 2, "dp": 3}), DeviceMesh({"tp": 2, "dp": 3})
-    assert one == other
-    assert len({one, other}) == 1
-    assert one != DeviceMesh({"dp": 3, "tp": 2})  # other ranks are neighbours
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert (str(one), str(DeviceMesh({}))) == ("TP(2)-DP(3)", "one rank")
-    mesh = DeviceMesh({"rank": 4}, communicators={"7": np.array([[0, 3]])})
-    assert mesh.communicators["7"].tolist() == [[0, 3]]
-    for wrong in (np.array([[0, 4]]), np.array([0, 1])):
-        with pytest.raises(InputError, match=r"communicator '7' is not an array of groups of ranks .*0 to 3"):
-            DeviceMesh({"rank": 4}, communicators={"7": wrong})
 
 
 @pytest.mark.parametrize(
@@ -98,6 +95,7 @@ def test_a_global_batch_is_divided_among_the_replicas_and_work_kept_as_floats() 
     work = Work(4, tokens=8192, model_flops=10)
     assert [type(one) for one in (work.samples, work.tokens, work.model_flops)] == [float] * 3
     assert work.tokens_per_sample == 2048
+    assert Work(4).tokens_per_sample is Work(0, tokens=0).tokens_per_sample is None
 
 
 @pytest.mark.parametrize(
@@ -120,11 +118,6 @@ def test_a_usual_axis_may_be_asked_for_where_there_is_none(axis: str) -> None:
     mesh = DeviceMesh({"experts": 2})
     assert mesh.groups(axis).tolist() == [[0], [1]]
     assert mesh.size(axis) == 1
-
-
-@pytest.mark.parametrize("work", [Work(4), Work(0, tokens=0)])
-def test_samples_without_a_length(work: Work) -> None:
-    assert work.tokens_per_sample is None
 
 
 @pytest.mark.parametrize(
@@ -150,9 +143,16 @@ def grid(*sizes: int) -> Fabric:
     return Fabric("grid", np.zeros(len(coordinates)), none, none, 1.0, 0.0, 0.0, levels, coordinates)
 
 
-def test_snake_on_a_mesh() -> None:
+def test_snakes_and_axes_that_are_nested_in_another_order() -> None:
     expected = [0, 1, 2, 3, 4, 9, 8, 7, 6, 5, 10, 11, 12, 13, 14, 19, 18, 17, 16, 15]
     assert SnakePlacement().assign(grid(5, 4), DeviceMesh({"dp": 20})).tolist() == expected
+    mesh = DeviceMesh({"tp": 2, "pp": 2, "dp": 3})
+    places = NestedPlacement(axes=("dp", "tp")).assign(grid(5, 4), mesh)
+    # The NPU of rank tp + 2 (pp + 2 dp) is dp + 3 (tp + 2 pp).
+    assert places.tolist() == [dp + 3 * (tp + 2 * pp) for dp in range(3) for pp in range(2) for tp in range(2)]
+    assert np.array_equal(
+        NestedPlacement(axes=("tp", "dp")).order(grid(1), mesh), MegatronPlacement().order(grid(1), mesh)
+    )
 
 
 @pytest.mark.parametrize("sizes", [(5, 4), (3, 3), (2, 3, 4), (3, 2, 5), (1, 6), (2, 2, 2, 3)])
@@ -169,16 +169,6 @@ def test_snake_steps_to_a_neighbour(sizes: tuple[int, ...]) -> None:
 def test_too_many_workers_are_refused(placement: Placement) -> None:
     with pytest.raises(InputError, match=r"MP\(3\)-PP\(2\)-DP\(3\) needs 18 NPUs, but fabric 'grid' has 4"):
         placement.assign(grid(2, 2), DeviceMesh({"mp": 3, "pp": 2, "dp": 3}))
-
-
-def test_axes_may_be_nested_in_another_order() -> None:
-    mesh = DeviceMesh({"tp": 2, "pp": 2, "dp": 3})
-    places = NestedPlacement(axes=("dp", "tp")).assign(grid(5, 4), mesh)
-    # The NPU of rank tp + 2 (pp + 2 dp) is dp + 3 (tp + 2 pp).
-    assert places.tolist() == [dp + 3 * (tp + 2 * pp) for dp in range(3) for pp in range(2) for tp in range(2)]
-    assert np.array_equal(
-        NestedPlacement(axes=("tp", "dp")).order(grid(1), mesh), MegatronPlacement().order(grid(1), mesh)
-    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def outline(**npu: Any) -> AnyOutline:
     return Framework().outline({**TABLES, "npu": npu})
 
 
-def test_an_h100_and_experiments_that_name_one() -> None:
+def test_an_h100_experiments_that_name_one_and_mistakes() -> None:
     npu = Npu.of("h100")
     assert (npu.peak, npu.memory, npu.memory_bandwidth, npu.efficiency) == (989.4e12, 80e9, 3.35e12, 1.0)
     assert Npu.of("h100", "fp8").peak == 1978.9e12
@@ -36,6 +36,13 @@ def test_an_h100_and_experiments_that_name_one() -> None:
         "gaudi3", "fp8", efficiency=0.5, memory=64e9
     )
     assert outline().npu == Npu()
+    with pytest.raises(InputError, match="preset: no NPU 'v1000'"):
+        Npu.of("v1000")
+    with pytest.raises(InputError, match="precision: 'h100' has no rate for 'memory'"):
+        Npu.of("h100", "memory")
+    fabrics = {"f": {"topology": "mesh2d", "npu": {"preset": "h10"}}}
+    with pytest.raises(InputError, match=re.escape("fabrics.f.npu.preset: no NPU 'h10'; did you mean 'h100'")):
+        Framework().outline({**TABLES, "fabrics": fabrics})
 
 
 @pytest.mark.parametrize("name", sorted(table()))
@@ -80,16 +87,6 @@ def test_mistakes(npu: dict[str, Any], message: str, accepted: str) -> None:
     assert accepted in (caught.value.accepted or "")
 
 
-def test_mistakes_elsewhere() -> None:
-    with pytest.raises(InputError, match="preset: no NPU 'v1000'"):
-        Npu.of("v1000")
-    with pytest.raises(InputError, match="precision: 'h100' has no rate for 'memory'"):
-        Npu.of("h100", "memory")
-    fabrics = {"f": {"topology": "mesh2d", "npu": {"preset": "h10"}}}
-    with pytest.raises(InputError, match=re.escape("fabrics.f.npu.preset: no NPU 'h10'; did you mean 'h100'")):
-        Framework().outline({**TABLES, "fabrics": fabrics})
-
-
 def test_a_preset_of_a_machine_brings_its_accelerator() -> None:
     def found(npu: dict[str, Any] | None, own: dict[str, Any] | None = None) -> Any:
         fabric = {"topology": {"name": "cluster", "preset": "dgx-h200", "nodes": 1}, **({"npu": own} if own else {})}
@@ -129,17 +126,6 @@ def test_a_status_says_what_is_extrapolated(npu: Npu, status: str) -> None:
     assert npu.kernels.status == status
 
 
-def test_long_training_is_slower_than_a_kernel() -> None:
-    once, kept = (
-        Npu(peak=1e15, memory_bandwidth=1e12, compute="kernels", kernels=KernelModel(sustained=share))
-        for share in (1.0, 0.5)
-    )
-    # 2 x 10^12 FLOP take 2 ms, at half of the clock 4; 1 GB takes 1 ms at any clock.
-    product, copied = Kernels((Gemm(1e4, 1e4, 1e4),)), Kernels(moved=1e9)
-    assert [npu.seconds(0, 0, product) for npu in (once, kept)] == pytest.approx([2e-3, 4e-3], rel=1e-12)
-    assert [npu.seconds(0, 0, copied) for npu in (once, kept)] == pytest.approx([1e-3, 1e-3], rel=1e-12)
-
-
 def test_a_fabric_may_have_npus_of_its_own() -> None:
     switch = {"name": "switch", "npus": 4}
     npus = {"slow": {"preset": "a100"}, "lazy": {"preset": "h100", "efficiency": 0.5}}
@@ -163,7 +149,7 @@ EXPANDED: dict[str, Any] = {"memory": 80e9, "memory_bandwidth": 2e12}
 EXPANDED |= {"expanded_memory": 480e9, "expanded_memory_bandwidth": 5e11}
 
 
-def test_the_slower_of_compute_and_memory_counts_and_two_memories_have_a_hybrid_bandwidth() -> None:
+def test_the_slower_of_compute_and_memory_counts_two_memories_are_a_hybrid_and_long_training_is_slower() -> None:
     npu = Npu(peak=1e15, **EXPANDED)
     # 80 of 200 GB at 2 TB/s and 120 GB at 0.5 TB/s: 0.04 s and 0.24 s.
     holding = npu.holding(200e9)
@@ -180,6 +166,14 @@ def test_the_slower_of_compute_and_memory_counts_and_two_memories_have_a_hybrid_
     assert npu.seconds(1e14, 0.0) == pytest.approx(2.0, rel=1e-15)
     assert npu.seconds(0.0, 4e12) == pytest.approx(2.0, rel=1e-15)
     assert npu.seconds(1e14, 6e12) == pytest.approx(3.0, rel=1e-15)
+    once, kept = (
+        Npu(peak=1e15, memory_bandwidth=1e12, compute="kernels", kernels=KernelModel(sustained=share))
+        for share in (1.0, 0.5)
+    )
+    # 2 x 10^12 FLOP take 2 ms, at half of the clock 4; 1 GB takes 1 ms at any clock.
+    product, copied = Kernels((Gemm(1e4, 1e4, 1e4),)), Kernels(moved=1e9)
+    assert [npu.seconds(0, 0, product) for npu in (once, kept)] == pytest.approx([2e-3, 4e-3], rel=1e-12)
+    assert [npu.seconds(0, 0, copied) for npu in (once, kept)] == pytest.approx([1e-3, 1e-3], rel=1e-12)
 
 
 @pytest.mark.parametrize("footprint", [0.0, 79e9, 80e9])
