@@ -101,16 +101,11 @@ def fredfw_commands():
     return [speed, chat]
 
 @hookimpl
-def fredfw_exporters():
-    return [Folder, Seconds]
-
+def fredfw_exporters(): return [Folder, Seconds]
 @hookimpl
-def fredfw_topologies():
-    return [Tiny]
-
+def fredfw_topologies(): return [Tiny]
 @hookimpl
-def fredfw_workloads():
-    return [Step, Failing]
+def fredfw_workloads(): return [Step, Failing]
 '''
 # An all-reduce of 1 GB between two: each sends half, then half, at 1 or 2 GB/s, so 1 s or 0.5 s after 1 s of compute.
 EXPERIMENT = """

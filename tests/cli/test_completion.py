@@ -68,10 +68,12 @@ def test_names_and_keys_are_offered(line: str, expected: list[str]) -> None:
     assert offered(line) == expected
 
 
-def test_a_name_with_blanks_is_offered_whole() -> None:
+def test_a_name_with_blanks_is_offered_whole_and_paths_are_left_to_the_shell() -> None:
     found = offered('compare two.toml --set fabrics."switch')
     assert all(one.startswith('fabrics."switch of {npus}".') for one in found)
     assert {f'fabrics."switch of {{npus}}".{key}=' for key in ("topology.npus", "router")} <= set(found)
+    for line in ("compare x", "compare two.toml --json x", "run two.toml --trace x", "merge two.toml x"):
+        assert completed(line) == [("file", "x")]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +90,3 @@ def test_a_name_with_blanks_is_offered_whole() -> None:
 def test_what_cannot_be_found_out_is_not_offered(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert offered(line) == []
     assert capfd.readouterr() == ("", "")
-
-
-def test_paths_are_left_to_the_shell() -> None:
-    for line in ("compare x", "compare two.toml --json x", "run two.toml --trace x", "merge two.toml x"):
-        assert completed(line) == [("file", "x")]

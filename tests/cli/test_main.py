@@ -14,13 +14,21 @@ from command_line import TWO, fails, fredfw, refused, succeeds, words
 from fredfw.cli import table
 
 
-def test_the_version_and_usage_errors() -> None:
+def test_the_version_usage_errors_and_unknown_commands() -> None:
     assert version("fredfw") in succeeds("--version")
     for arguments in ([], ["compare"], ["collective", "all-reduce"], ["compare", "x", "--fidelity", "high"]):
         assert fredfw(*arguments).exit_code == 2
+    for wrong, right in (("compar", "compare"), ("speeed", "speed")):
+        line = refused(wrong)
+        assert line.startswith(f"no command '{wrong}'; did you mean '{right}'? (accepted: calibrate, ")
 
 
-def test_help_lists_the_commands_of_plugins_apart() -> None:
+def test_commands_of_the_core_start_without_plugins_whose_commands_help_lists_apart() -> None:
+    for arguments in (["compare", "--help"], ["plugins", "show", "--help"], ["--version"]):
+        succeeds(*arguments)
+        assert "fredfw_test_tiny" not in sys.modules
+    assert fredfw("compare").exit_code == 2
+    assert "fredfw_test_tiny" not in sys.modules
     core, plugins = succeeds("--help").split("Commands of plugins:\n")
     listed = [line.split()[0] for line in core.split("Commands:\n")[1].split("\n") if line]
     assert listed[:6] == ["calibrate", "cells", "collective", "compare", "export-program", "merge"]
@@ -29,20 +37,6 @@ def test_help_lists_the_commands_of_plugins_apart() -> None:
     assert "chat" not in plugins
     # Without arguments the same is printed, as a mistake.
     assert (fredfw().exit_code, "Commands of plugins" in fredfw().output) == (2, True)
-
-
-def test_commands_of_the_core_start_without_plugins() -> None:
-    for arguments in (["compare", "--help"], ["plugins", "show", "--help"], ["--version"]):
-        succeeds(*arguments)
-        assert "fredfw_test_tiny" not in sys.modules
-    assert fredfw("compare").exit_code == 2
-    assert "fredfw_test_tiny" not in sys.modules
-
-
-def test_an_unknown_command_is_refused_with_the_nearest() -> None:
-    for wrong, right in (("compar", "compare"), ("speeed", "speed")):
-        line = refused(wrong)
-        assert line.startswith(f"no command '{wrong}'; did you mean '{right}'? (accepted: calibrate, ")
 
 
 def test_hook_calls_are_traced_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

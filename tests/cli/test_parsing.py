@@ -16,7 +16,7 @@ from fredfw.errors import InputError
 from fredfw.numbers import parse_numbers
 
 
-def test_assignments_and_values_for_an_experiment() -> None:
+def test_assignments_values_sizes_of_nccl_tests_and_groups() -> None:
     assert parse_assignments(["rows=4", " name = a=b "], "--set") == {"rows": "4", "name": "a=b"}
     texts = ["npu.efficiency=0.5", ' fabrics."a = b".topology.dimensions = 4,4 ', "npu.peak=400 TFLOP/s", "title=x=y"]
     assert parse_values(texts) == {
@@ -25,6 +25,12 @@ def test_assignments_and_values_for_an_experiment() -> None:
         "npu.peak": "400 TFLOP/s",
         "title": "x=y",
     }
+    # Its defaults: -b 32M, -e 32M, -i 1M.
+    assert nccl_sizes("8", "8G", "2", None) == [8 * 2**power for power in range(31)]
+    assert nccl_sizes("30M", None, None, None) == [30 * 2**20, 31 * 2**20, 32 * 2**20]
+    assert nccl_sizes("1K", "4K", None, "1K") == [1024, 2048, 3072, 4096]
+    assert nccl_sizes(None, None, "2", None) == [2**25]
+    assert parse_group("8-9, 0-2 ,5", 10) == [8, 9, 0, 1, 2, 5]
 
 
 # nccl-tests' parsesize: a number, or one with K, M or G in either case, which are powers of 1024.
@@ -35,14 +41,6 @@ def test_assignments_and_values_for_an_experiment() -> None:
 )
 def test_sizes_of_nccl_tests_and_with_units(number: str, suffix: str, factor: float) -> None:
     assert parse_size(number + suffix, "--size") == float(number) * factor
-
-
-def test_options_of_nccl_tests() -> None:
-    # Its defaults: -b 32M, -e 32M, -i 1M.
-    assert nccl_sizes("8", "8G", "2", None) == [8 * 2**power for power in range(31)]
-    assert nccl_sizes("30M", None, None, None) == [30 * 2**20, 31 * 2**20, 32 * 2**20]
-    assert nccl_sizes("1K", "4K", None, "1K") == [1024, 2048, 3072, 4096]
-    assert nccl_sizes(None, None, "2", None) == [2**25]
 
 
 @pytest.mark.parametrize(
@@ -66,10 +64,6 @@ parse_group = partial(parse_numbers, what="NPU", key="--group")
 @given(st.lists(st.integers(0, 99), min_size=1, unique=True))
 def test_group_of_numbers(group: list[int]) -> None:
     assert parse_group(",".join(map(str, group)), 100) == group
-
-
-def test_group_of_ranges_in_the_order_given() -> None:
-    assert parse_group("8-9, 0-2 ,5", 10) == [8, 9, 0, 1, 2, 5]
 
 
 fields = partial(parse_assignments, option="--set")
@@ -152,15 +146,12 @@ def test_bad_values_name_the_option(command: str, assignment: str, message: str)
     assert refused(command, TWO, *cell, "--set", assignment).startswith(f"{file}{message}")
 
 
-def test_bad_fields_name_the_option() -> None:
+def test_bad_fields_and_numbers_without_a_unit_name_the_option() -> None:
     line = refused("compare", TWO, "--set", "fabrics.slow.topology.rate=1 GB")
     assert line.startswith("two.toml: --set fabrics.slow.topology.rate: '1 GB' has the unit 'GB', not B/s")
     line = refused("compare", TWO, "--set", "fabrics.slow.topology.name=slwo")
     message = "no topology 'slwo'. If a file defines it, use fredfw --plugin "
     assert line.startswith(f"two.toml: --set fabrics.slow.topology: {message}")
-
-
-def test_a_number_without_a_unit_is_refused_on_the_line() -> None:
     line = refused("collective", "all-reduce", "--topology", "tiny", "--set", "rate=450")
     assert line == "--set.rate: 450 has no unit (accepted: a number with its unit, such as 450GB/s or 450Gbps)"
     numbers = {

@@ -56,20 +56,12 @@ def test_plugins_list_fits_the_terminal(width: int) -> None:
     assert lines[-1].rstrip().endswith("...")
 
 
-def test_plugins_show() -> None:
+def test_plugins_are_shown_and_their_commands_run_and_fail_like_those_of_the_core() -> None:
     text = succeeds("plugins", "show", "tiny")
     assert "Two NPUs below one switch." in text
     assert ["rate", "float", "B/s", "1", "GB/s", "of", "each", "link"] in words(text)
     assert succeeds("plugins", "show", "speed").startswith("Usage: fredfw speed [OPTIONS]")
     assert "did you mean 'tiny'?" in refused("plugins", "show", "tny")
-
-
-@pytest.mark.usefixtures("broken")
-def test_plugins_are_discovered_once() -> None:
-    assert len(fredfw("speed").stderr.splitlines()) == 1
-
-
-def test_a_plugins_command_runs_and_fails_like_one_of_the_core() -> None:
     assert ["any", "2e+09"] in words(succeeds("speed", "--rate", "2 GB/s"))
     assert succeeds("speed", "--json", "-") == "1000000000.0"
     assert "Tell the speed of the tiny network." in succeeds("speed", "--help")
@@ -79,6 +71,11 @@ def test_a_plugins_command_runs_and_fails_like_one_of_the_core() -> None:
     assert fails("speed", "--fail", code=1) == "fredfw: error: it went wrong\n"
     command = PluginManager.discover().commands.get("speed")
     assert "1e+09" in CliRunner().invoke(command, catch_exceptions=False).stdout
+
+
+@pytest.mark.usefixtures("broken")
+def test_plugins_are_discovered_once() -> None:
+    assert len(fredfw("speed").stderr.splitlines()) == 1
 
 
 COMMAND = """
@@ -110,7 +107,7 @@ def fredfw_topologies():
 """
 
 
-def test_a_file_is_a_plugin_for_one_call(plugin: Path) -> None:
+def test_files_that_are_plugins_for_one_call_or_none(plugin: Path) -> None:
     Path("network.py").write_text(plugin.read_text().replace('"tiny"', '"mine"').split("@hookimpl")[0] + FILE_HOOK)
     Path("command.py").write_text(COMMAND.format(name="greet"))
     files = ("--plugin", "network.py", "--plugin", "command.py")
@@ -118,9 +115,6 @@ def test_a_file_is_a_plugin_for_one_call(plugin: Path) -> None:
     assert "1000000.00" in succeeds(*files, "collective", "broadcast", "--topology", "mine", "--size", "1GB")
     assert ["greet", "[--plugin]"] in words(succeeds(*files, "--help"))
     refused("greet")
-
-
-def test_files_that_are_no_plugins() -> None:
     assert refused("--plugin", "absent.py", "plugins", "list").startswith("absent.py: --plugin: does not exist")
     Path("bad.py").write_text("1 / 0")
     told = fails("--plugin", "bad.py", "plugins", "list", code=1)

@@ -83,7 +83,7 @@ def test_an_interrupted_comparison_leaves_the_cells_that_are_done() -> None:
     assert sorted(os.listdir()) == ["out.csv", "out.json.gz", "stop.py", "two.cells", "two.toml"]
 
 
-def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done() -> None:
+def test_an_interrupted_collective_leaves_the_sizes_that_are_done_and_nothing_done_is_one_line() -> None:
     sweep = ("--topology", "switch", "--set", "npus=4", "--algorithm", "stop", "--sizes", "1kB:1GB:x1000")
     done = fredfw("--plugin", "stop.py", "collective", "all-reduce", *sweep, "--json", "out.json")
     assert done.exit_code == 130
@@ -92,13 +92,10 @@ def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done() -
     document = json.loads(Path("out.json").read_text())
     assert [one["size"] for one in document["results"]] == [1e3, 1e6]
     assert document["missing"] == [1e9]
-
-
-def test_an_interrupt_with_nothing_done_is_one_line() -> None:
-    run = ("run", "two.toml", "--workload", "small", "--fabric", "switch", "--json", "out.json")
+    run = ("run", "two.toml", "--workload", "small", "--fabric", "switch", "--json", "none.json")
     done = fredfw("--plugin", "stop.py", *run)
     assert (done.exit_code, done.stderr) == (130, "fredfw: interrupted\n")
-    assert not Path("out.json").exists()
+    assert not Path("none.json").exists()
 
 
 def test_an_interrupt_during_import_is_one_line() -> None:

@@ -128,20 +128,21 @@ def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
     assert refused(*COMPARE).startswith(f"study.toml: {message}")
 
 
-def test_a_space_above_the_limit_is_refused_with_the_option_that_raises_it() -> None:
+def test_a_space_above_the_limit_is_refused_and_one_fabric_may_be_asked_for() -> None:
     Path("study.toml").write_text(STUDY.replace("columns == 16", "columns <= 4"))
     told = refused("--limit", "cells=5", *COMPARE)
     assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in told
     succeeds("--limit", "cells=6", *COMPARE)
+    other = '[fabrics.ring]\ntopology = { name = "torus", dimensions = [16] }\n'
+    Path("study.toml").write_text(STUDY.replace("[fabrics.mesh]", f"{other}[fabrics.mesh]", 1))
+    assert "tried: 6," in succeeds(*COMPARE)
+    assert "tried: 5," in succeeds(*COMPARE, "--fabric", "mesh")
 
 
-def test_what_has_no_form_for_a_study_and_the_former_command_are_refused() -> None:
+def test_what_has_no_form_the_former_command_and_outputs_over_inputs_are_refused() -> None:
     assert "no form for a study" in refused(*COMPARE, "--export", "trace", "out")
     told = refused("study", "study.toml")
     assert told == "no command 'study' (accepted: compare, which runs the points of a space, too)"
-
-
-def test_no_output_replaces_an_input() -> None:
     Path("inner.toml").write_text(STUDY[STUDY.index("[fabrics.mesh]") : STUDY.index("[space]")])
     rest = STUDY[: STUDY.index("[fabrics.mesh]")] + STUDY[STUDY.index("[space]") :]
     Path("outer.toml").write_text(f'experiment = "inner.toml"\n{rest}')
@@ -163,10 +164,3 @@ def test_commands_of_a_matrix_say_what_runs_a_space(command: tuple[str, ...]) ->
     name, *stores = command
     message = "study.toml: space: is searched, so there is no matrix of cells (accepted: fredfw comp"
     assert refused(name, "study.toml", *stores).startswith(message)
-
-
-def test_a_point_of_one_fabric_may_be_asked_for() -> None:
-    other = '[fabrics.ring]\ntopology = { name = "torus", dimensions = [16] }\n'
-    Path("study.toml").write_text(STUDY.replace("[fabrics.mesh]", f"{other}[fabrics.mesh]", 1))
-    assert "tried: 6," in succeeds(*COMPARE)
-    assert "tried: 5," in succeeds(*COMPARE, "--fabric", "mesh")

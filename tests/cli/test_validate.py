@@ -90,13 +90,20 @@ def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch
         assert without["status"] == "predicted"
 
 
-def test_each_point_has_a_line_where_that_is_asked_for() -> None:
+def test_points_have_lines_another_system_a_note_and_times_come_with_it() -> None:
     # 2 x 7 / 8 of 2^30 bytes at 450 GB/s, against 3,980 us.
     expected = 2 * 7 / 8 * 2**30 / 450e9 * 1e6
     (line,) = (one for one in words(succeeds(*IDEAL, "--points")) if {"1073741824", "all-reduce"} <= set(one))
     assert [float(one) for one in line[-3:-1]] == pytest.approx([3980, expected], rel=1e-3)
     assert float(line[-1]) == pytest.approx(100 * (expected / 3980 - 1), abs=0.1)
     assert "1073741824 B" not in succeeds(*IDEAL)
+    note = "mine.csv says that it was measured on H100 node, not on a100-node, which is simulated"
+    assert f"note: {note}" in succeeds(*IDEAL, "--system", "a100-node", "--json", "out.json")
+    assert json.loads(Path("out.json").read_text())["notes"] == [note]
+    assert "note:" not in succeeds(*IDEAL)
+    printed = succeeds("validate", "--system", "h200-node")
+    assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in printed
+    assert "H100 node" not in printed
 
 
 def test_a_table_of_the_user_is_compared_with() -> None:
@@ -144,7 +151,7 @@ def test_a_fabric_of_the_user_predicts(table: Path) -> None:
     assert {one["system"] for one in points} == {"mine"}
 
 
-def test_a_fabric_that_the_table_does_not_fit(table: Path) -> None:
+def test_a_fabric_that_the_table_does_not_fit_and_a_bad_table(table: Path) -> None:
     Path("own.toml").write_text(OWN)
     Path("two.toml").write_text(OWN + OWN.partition("\n\n")[0].replace("mine", "other"))
     assert refused("validate", "--fabric", "own.toml").startswith("--data: there are no times")
@@ -154,22 +161,6 @@ def test_a_fabric_that_the_table_does_not_fit(table: Path) -> None:
     assert refused(*MINE) == "mine.csv: line 2: 9 ranks on 1 node of mine (accepted: at most 8 on each)"
     table.write_text("gpu,dtype,m,n,k,time_us\nh100,bfloat16,8,8,8,5\n")
     assert "is no collective" in refused(*MINE)
-
-
-def test_a_table_of_another_system_has_a_note() -> None:
-    note = "mine.csv says that it was measured on H100 node, not on a100-node, which is simulated"
-    assert f"note: {note}" in succeeds(*IDEAL, "--system", "a100-node", "--json", "out.json")
-    assert json.loads(Path("out.json").read_text())["notes"] == [note]
-    assert "note:" not in succeeds(*IDEAL)
-
-
-def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
-    printed = succeeds("validate", "--system", "h200-node")
-    assert "measured by azure-h200: Azure/AI-benchmarking-guide@8fd0c6e" in printed
-    assert "H100 node" not in printed
-
-
-def test_bad_input_ends_with_2_and_writes_nothing(table: Path) -> None:
     table.write_text(TABLE.replace("3980", "-3980"))
     told = refused("validate", *DATA, "--json", "out.json", "--plot", "out.png")
     assert told.startswith("mine.csv: line 3, column time_us: '-3980' cannot be used")
