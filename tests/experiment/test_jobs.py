@@ -94,7 +94,14 @@ def test_two_equal_flows_share_a_link_from_the_start_of_the_later_one(start: flo
     assert sum(result.breakdown.values()) == pytest.approx(2.0)
 
 
-def test_iterations_of_a_job_follow_each_other_where_all_its_ranks_have_ended() -> None:
+def test_a_workload_alone_is_a_job_alone_and_its_iterations_follow_each_other() -> None:
+    workloads = {"w": {"workload": TRAINING, "compute_scale": 0.5}}
+    whole = run_tables({"fabrics": {"net": TREE}, "workloads": workloads})
+    result = run(job("a", 8, TRAINING), fabric=TREE, compute_scale=0.5)
+    (one,) = result.jobs
+    assert one.seconds == one.alone == result.seconds == whole.seconds
+    assert one.breakdown == pytest.approx(whole.breakdown)
+    assert (one.throughput, result.memory) == (whole.throughput, whole.memory)
     # b has three messages of a third of the size of a's: they share the link until both end.
     small = {**MESSAGE, "size": "250 MB"}
     found = by_name(run(job("a", [0, 2]), job("b", [1, 3], small, iterations=3)))
@@ -108,16 +115,6 @@ def test_iterations_of_a_job_follow_each_other_where_all_its_ranks_have_ended() 
     assert three.breakdown == pytest.approx({cause: 3 * spent for cause, spent in one.breakdown.items()}, abs=1e-12)
     assert one.work is not None
     assert three.throughput.samples_per_second == pytest.approx(one.work.samples / one.seconds)
-
-
-def test_a_workload_alone_is_a_job_alone() -> None:
-    workloads = {"w": {"workload": TRAINING, "compute_scale": 0.5}}
-    whole = run_tables({"fabrics": {"net": TREE}, "workloads": workloads})
-    result = run(job("a", 8, TRAINING), fabric=TREE, compute_scale=0.5)
-    (one,) = result.jobs
-    assert one.seconds == one.alone == result.seconds == whole.seconds
-    assert one.breakdown == pytest.approx(whole.breakdown)
-    assert (one.throughput, result.memory) == (whole.throughput, whole.memory)
 
 
 def numbers(policy: str, *counts: int | tuple[int, ...], seed: int = 0, npus: int = 8) -> list[list[int]]:
@@ -197,7 +194,7 @@ def test_cells_with_jobs_are_stored_and_merged(tmp_path: Path) -> None:
         FRAMEWORK.merge(tables(job("a", [0, 2]), job("b", [1, 3], start="400 ms")), [path])
 
 
-def test_a_placement_of_jobs_is_swept() -> None:
+def test_a_placement_of_jobs_is_swept_and_a_cell_says_what_plugins_its_jobs_use() -> None:
     swept = {"{job_placement}": {"jobs": [*BOTH], "sweep": {"job_placement": ["packed", "spread"]}}}
     packed, spread = compare({"fabrics": {"net": TREE}, "workloads": swept}).rows
     assert packed.workload_settings == {"job_placement": "packed"}
@@ -206,9 +203,6 @@ def test_a_placement_of_jobs_is_swept() -> None:
     values = {"workloads.both.jobs.1.workload.size": "2 MB"}
     changed = FRAMEWORK.load_experiment(tables(*BOTH, fabric=TREE)).with_values(values)
     assert changed.workloads[0].workload.jobs[1].workload.size == 2e6  # type: ignore[attr-defined]
-
-
-def test_a_cell_says_what_plugins_its_jobs_use() -> None:
     result = run(*BOTH, fabric=TREE)
     assert {"fredfw-workload-transformer", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
     assert [one["name"] for one in result.provenance["workload"]["jobs"]] == ["a", "b"]
@@ -228,9 +222,7 @@ def test_what_a_job_has_no_room_for_goes_to_memory_tiers() -> None:
 @pytest.mark.parametrize(
     ("jobs", "fidelity", "noted"), [(BOTH, "compressed", True), (BOTH, "exact", False), (BOTH[:1], "compressed", False)]
 )
-def test_repeated_blocks_of_jobs_have_a_note_where_they_are_simulated_as_one(
-    jobs: tuple[dict[str, Any], ...], fidelity: str, noted: bool
-) -> None:
+def test_blocks_simulated_as_one_have_a_note(jobs: tuple[dict[str, Any], ...], fidelity: str, noted: bool) -> None:
     notes = run(*jobs, fabric=TREE, fidelity=fidelity).notes
     assert any("at other moments" in note for note in notes) is noted
 
@@ -400,7 +392,7 @@ def test_neither_names_nor_the_order_matter_where_jobs_share_links_that_fail() -
     assert first["a"].slowdown > 1.01
 
 
-def test_reports_have_a_row_for_each_job() -> None:
+def test_reports_have_a_row_and_the_spread_of_each_job_from_a_store_too(tmp_path: Path) -> None:
     comparison, result = compare(LATER), run_tables(LATER)
     (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
     assert (float(line["job.a.seconds"]), float(line["job.b.slowdown"])) == pytest.approx((1.5, 1.5))
@@ -410,9 +402,6 @@ def test_reports_have_a_row_for_each_job() -> None:
     assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in words(text)
     for told in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
         assert told in text
-
-
-def test_reports_have_the_spread_of_each_job_from_a_store_too(tmp_path: Path) -> None:
     content = tables(job("a", [0, 1], SPLIT), job("b", [2, 3], SPLIT), fabric=SWITCH, variation=JITTER)
     comparison = compare(content, store=tmp_path / "store")
     (row,) = comparison.rows

@@ -21,7 +21,7 @@ def test_no_mfu_of_npus_that_are_taken_to_be_faster_than_their_peak(scale: float
     assert Throughput.of(Work(8, model_flops=6000), 2.0, npus=4, peak=1e3, compute_scale=scale).mfu == mfu
 
 
-def test_placeholders_are_filled_once_where_they_are_known() -> None:
+def test_placeholders_are_filled_once_where_they_are_known_and_long_lists_cut() -> None:
     assert placeholders("Ring {npus} at {line_rate}, {npus}") == ("npus", "line_rate", "npus")
     assert placeholders("Ring") == placeholders("}{") == ()
     assert placeholders("{}") == ("",)
@@ -29,6 +29,10 @@ def test_placeholders_are_filled_once_where_they_are_known() -> None:
     assert fill("Ring {npus} {line_rate} {m} {npus}", settings) == "Ring 1024 40 Gbps {m} 1024"
     # What is filled in is not filled again.
     assert fill("{a}", {"a": "{b}", "b": 1}) == "{b}"
+    assert listed(["a", "b"]) == "a, b"
+    text = listed([str(number) for number in range(96)])
+    assert text.startswith("0, 1, ")
+    assert text.endswith("11, ... (96 in all)")
 
 
 @pytest.mark.parametrize(
@@ -37,10 +41,3 @@ def test_placeholders_are_filled_once_where_they_are_known() -> None:
 )
 def test_values_as_written(value: object, text: str) -> None:
     assert as_written(value) == text
-
-
-def test_long_lists_are_cut() -> None:
-    assert listed(["a", "b"]) == "a, b"
-    text = listed([str(number) for number in range(96)])
-    assert text.startswith("0, 1, ")
-    assert text.endswith("11, ... (96 in all)")

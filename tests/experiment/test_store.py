@@ -152,9 +152,7 @@ def test_a_damaged_entry_counts_as_missing_and_is_replaced(damage: str, cell: Ce
         ("nothing", {}),
     ],
 )
-def test_an_entry_with_other_fields_counts_as_missing(
-    kind: str, wrong: dict[str, Any], cell: Cell, tmp_path: Path
-) -> None:
+def test_an_entry_with_other_fields_is_missing(kind: str, wrong: dict[str, Any], cell: Cell, tmp_path: Path) -> None:
     content = asdict(FAILURE if kind == "failure" else cell) | wrong
     value = json.dumps({kind: content}).encode()
     with Store.open(tmp_path / "cells") as store:

@@ -58,7 +58,7 @@ def test_links_are_told_apart_by_their_ends_and_dimensions(fabric: dict[str, Any
         assert 0 < tier.mean <= tier.hottest.utilization * (1 + 1e-12)
 
 
-def test_bytes_by_label_add_up_to_those_of_the_link_and_of_the_tier() -> None:
+def test_bytes_by_label_add_up_and_a_copy_of_a_result_has_a_path_without_its_bounds() -> None:
     result = run_on(TREE, {**SMALL, "mp": 3, "dp": 2})
     assert {"mp", "dp"} <= set(result.link_bytes_by_label)
     assert sum(result.link_bytes_by_label.values(), np.zeros(1)) == pytest.approx(result.link_bytes)
@@ -69,6 +69,13 @@ def test_bytes_by_label_add_up_to_those_of_the_link_and_of_the_tier() -> None:
     for tier in tiers:
         assert sum(tier.bytes_by_label.values()) == pytest.approx(tier.bytes)
         assert sum(tier.mean_by_label.values()) == pytest.approx(tier.mean)
+    result = run_on(TREE)
+    copy = pickle.loads(pickle.dumps(result))
+    assert critical_path(copy).by_kind == critical_path(result).by_kind
+    assert set(critical_path(copy).by_limit) == {"network"}
+    empty = FRAMEWORK.simulate_graph(fredfw.GraphBuilder(2).build(), FRAMEWORK.topology(**SWITCH).build())
+    path = critical_path(empty)
+    assert (path.seconds, path.length, path.steps, path.by_limit) == (0.0, 0, (), {})
 
 
 SWITCH: dict[str, Any] = {"name": "switch", "npus": 6, "link_bandwidth": 100.0, "link_latency": 0.0}
@@ -166,7 +173,7 @@ def test_parts_of_the_path_add_up_to_the_iteration(
                 assert summed[cause] == pytest.approx(seconds[rank], rel=1e-9, abs=1e-12)
 
 
-def test_the_path_says_why_each_step_began_and_what_bounds_it() -> None:
+def test_the_path_says_why_each_step_began_and_what_bounds_it_with_other_traffic() -> None:
     builder = fredfw.GraphBuilder(2)
     first = builder.compute("forward 1", [0, 1], seconds=1.0)
     late = builder.compute("forward 2", [1], seconds=2.0, after=[first])
@@ -186,9 +193,6 @@ def test_the_path_says_why_each_step_began_and_what_bounds_it() -> None:
     assert steps["sum"].begins == {"dependency": 1}
     assert (steps["sum"].algorithm, steps["sum"].ranks) == ("ring", 2)
     assert path.crowded == 0
-
-
-def test_tiers_that_bound_equally_stand_together_and_other_traffic_counts() -> None:
     topology: dict[str, Any] = {"name": "torus", "dimensions": [2, 2], "link_bandwidth": 100.0, "link_latency": 0.0}
     fabric = FRAMEWORK.topology(**topology).build()
     builder = fredfw.GraphBuilder(4)
@@ -200,13 +204,3 @@ def test_tiers_that_bound_equally_stand_together_and_other_traffic_counts() -> N
     # Both share all links: each takes twice as long.
     assert path.seconds == pytest.approx(2 * alone.seconds)
     assert path.crowded == pytest.approx(alone.seconds)
-
-
-def test_a_copy_of_a_result_has_a_path_without_its_bounds_and_nothing_has_none() -> None:
-    result = run_on(TREE)
-    copy = pickle.loads(pickle.dumps(result))
-    assert critical_path(copy).by_kind == critical_path(result).by_kind
-    assert set(critical_path(copy).by_limit) == {"network"}
-    empty = FRAMEWORK.simulate_graph(fredfw.GraphBuilder(2).build(), FRAMEWORK.topology(**SWITCH).build())
-    path = critical_path(empty)
-    assert (path.seconds, path.length, path.steps, path.by_limit) == (0.0, 0, (), {})

@@ -123,7 +123,7 @@ def ends(result: RunResult) -> dict[str, float]:
     return {timeline.graph.names[task]: float(end) for task, end in zip(timeline.task, timeline.end, strict=True)}
 
 
-def test_results_hold_what_the_workload_and_the_fabric_say() -> None:
+def test_results_hold_what_the_workload_and_the_fabric_say_bytes_and_energy() -> None:
     told = {"name": "told", "trains": 6, "remarks": ["one", "two"], "gaps": ["the gathers take no time here"]}
     result = run(mesh(), told, npu={"peak": "1 PFLOP/s"})
     assert result.work == Work(6, model_flops=1e6)
@@ -135,6 +135,13 @@ def test_results_hold_what_the_workload_and_the_fabric_say() -> None:
     fabric = evolve(FRAMEWORK.topology("mesh2d", rows=1, columns=2).build(), notes=("the file has no latencies",))
     assert FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1.0, algorithm="ring").notes == fabric.notes
     assert FRAMEWORK.simulate_graph(Rivals().graph(System(2)), fabric).notes[:1] == fabric.notes
+    result = run(mesh(), "microbenchmark")
+    # Each of n links carries 2 (n - 1) / n of the size, at 0.063 pJ/bit.
+    assert result.bytes_by_cause == pytest.approx({"collective": 6 * SIZE})
+    assert result.link_bytes.sum() == pytest.approx(6 * SIZE)
+    assert result.energy == pytest.approx(6 * SIZE * 8 * 0.063e-12, rel=1e-12)
+    assert result.energy == pytest.approx(float(result.link_bytes @ result.fabric.energies), rel=1e-12)
+    assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
 
 
 @pytest.mark.parametrize(
@@ -163,16 +170,6 @@ def test_a_ring_takes_its_alpha_beta_time(fidelity: str) -> None:
     assert (result.workload, result.fabric_name, result.fabric.name) == ("w", "f", "f")
     assert result.provenance["fidelity"] == fidelity
     assert result.notes == ()
-
-
-def test_bytes_and_energy() -> None:
-    result = run(mesh(), "microbenchmark")
-    # Each of n links carries 2 (n - 1) / n of the size, at 0.063 pJ/bit.
-    assert result.bytes_by_cause == pytest.approx({"collective": 6 * SIZE})
-    assert result.link_bytes.sum() == pytest.approx(6 * SIZE)
-    assert result.energy == pytest.approx(6 * SIZE * 8 * 0.063e-12, rel=1e-12)
-    assert result.energy == pytest.approx(float(result.link_bytes @ result.fabric.energies), rel=1e-12)
-    assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
 
 
 SLOW = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
@@ -239,7 +236,7 @@ VGG = {"name": "cnn", "model": "vgg-16"}
 STREAMING = {**SMALL, "execution": "streaming"}
 
 
-def test_a_run_that_does_not_fit_is_refused_noted_or_spills() -> None:
+def test_a_run_that_does_not_fit_is_refused_noted_or_spills_and_expanded_memory_costs_its_traffic() -> None:
     with refused("workloads.w.workload", "an NPU has 1 GB", "a larger split, a smaller microbatch") as caught:
         run(mesh(), VGG, npu={"memory": "1 GB"})
     for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
@@ -252,9 +249,6 @@ def test_a_run_that_does_not_fit_is_refused_noted_or_spills() -> None:
     spilled = run({**mesh(), "memories": [CXL]}, STREAMING, npu={"memory": "1 kB"})
     assert spilled.breakdown["spill"] > 0
     assert "at no cost" not in spilled.notes[0]
-
-
-def test_a_run_that_fits_with_expanded_memory_pays_for_its_traffic() -> None:
     fitting = {"peak": 1e25, "memory_bandwidth": "1 TB/s", "memory": "1 TB"}
     needs = sum(run(mesh(), VGG, npu=fitting).memory.values())
     npu = {**fitting, "memory": needs / 4, "expanded_memory": needs, "expanded_memory_bandwidth": "100 GB/s"}
@@ -273,7 +267,7 @@ CXL = {"name": "cxl", "scope": "npu", "bandwidth": "64 GB/s", "latency": "200 ns
 FULL = {**CXL, "capacity": "1 kB"}
 
 
-def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier() -> None:
+def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier_and_memory_not_needed_changes_nothing() -> None:
     plain = run(mesh(), VGG)
     npu = {"memory": sum(plain.memory.values()) - 1e9}  # of the optimizer state
     result = run({**mesh(), "memories": [CXL]}, VGG, npu=npu)
@@ -284,9 +278,6 @@ def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier() -> None:
     assert "optimizer 1 GB are in memory tier 'cxl'" in note
     assert "at no cost" not in note
     assert result.provenance["memories"][0]["capacity"] == 512e9
-
-
-def test_memory_that_is_not_needed_changes_nothing() -> None:
     plain, expanded = run(mesh(), VGG), {"expanded_memory": "480 GB", "expanded_memory_bandwidth": "100 GB/s"}
     for found in (run({**mesh(), "memories": [CXL]}, VGG), run(mesh(), VGG, npu=expanded)):
         assert (found.seconds, found.breakdown, found.notes) == (plain.seconds, plain.breakdown, plain.notes)
@@ -307,9 +298,7 @@ def test_memory_that_is_not_needed_changes_nothing() -> None:
         ([FULL], {**STREAMING, "memory_tier": "cxl"}, "workloads.w.workload", "tier 'cxl', which has room for 1 kB"),
     ],
 )
-def test_memories_that_cannot_be_are_refused_before_anything_runs(
-    memories: Any, workload: Any, key: str, message: str
-) -> None:
+def test_memories_that_cannot_be_are_refused(memories: Any, workload: Any, key: str, message: str) -> None:
     with refused(key, message):
         run({**mesh(), "memories": memories}, workload, npu={"memory": "1 kB"})
 
@@ -379,7 +368,7 @@ def test_check_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 GATED: dict[str, Any] = {"topology": "gated", "collectives": {"default": "ring"}}
 
 
-def test_what_an_admission_has_to_tell_is_in_every_result() -> None:
+def test_what_an_admission_has_to_tell_is_in_every_result_and_waits_for_ever_are_errors() -> None:
     # A ring between two: two steps with a flow of half the size in each direction, which take turns.
     result = run(GATED, "microbenchmark")
     (row,) = FRAMEWORK.compare(FRAMEWORK.load_experiment(content(GATED, "microbenchmark"))).rows
@@ -392,9 +381,6 @@ def test_what_an_admission_has_to_tell_is_in_every_result() -> None:
     # A simulation of its own counts from the start.
     assert run(GATED, "microbenchmark").figures == result.figures
     assert run(mesh(), "microbenchmark").figures == {}
-
-
-def test_what_waits_for_ever_is_an_error() -> None:
     with pytest.raises(DeadlockError, match="flows that cannot move: collective"):
         run({**GATED, "topology": {"name": "gated", "closed": True}}, "microbenchmark")
     fabric = FRAMEWORK.topology("gated", closed=True).build()
@@ -402,12 +388,16 @@ def test_what_waits_for_ever_is_an_error() -> None:
         FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e9, algorithm="ring")
 
 
-def test_counters_add_up() -> None:
+def test_counters_add_up_and_runs_that_differ_by_rounding_alone_have_no_error() -> None:
     counters = "events batches flows solves solved passes waits splits decompositions met"
     summed = counters.split()
     one, other = (dict.fromkeys(summed, value) | {"most_passes": value} for value in (1, 2))
     assert merged([one, other]) == dict.fromkeys(summed, 3) | {"most_passes": 2}
     assert merged([]) == dict.fromkeys(summed, 0) | {"most_passes": 0}
+    time = 1.2345e-3
+    assert Spread.of([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
+    # Two runs: half of what is between them.
+    assert Spread.of([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
 
 
 def test_blocks_that_ranks_could_overlap_have_a_note() -> None:
@@ -458,13 +448,6 @@ def test_rows_have_the_spread_of_their_runs_unless_their_fabric_varies_otherwise
     still = row_of(VARIED, variation={"runs": 1})
     assert still.spread is None
     assert still.seconds == row_of(None).seconds
-
-
-def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
-    time = 1.2345e-3
-    assert Spread.of([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
-    # Two runs: half of what is between them.
-    assert Spread.of([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
 
 
 @pytest.mark.parametrize(

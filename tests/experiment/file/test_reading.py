@@ -68,7 +68,12 @@ def test_a_file_that_nobody_trusts_is_not_executed(experiment: Path) -> None:
             Framework().load_experiment(experiment)
 
 
-def test_one_file_that_is_not_trusted_keeps_all_from_being_executed(experiment: Path) -> None:
+def test_a_file_is_trusted_behind_a_link_and_one_that_is_not_keeps_all_from_running(experiment: Path) -> None:
+    (experiment.parent / "link.py").symlink_to("fabrics/pair.py")
+    framework = Framework()
+    framework.plugins.load_file(experiment.parent / "link.py")
+    assert framework.plugins.files == ((experiment.parent / "fabrics" / "pair.py").resolve(),)
+    assert len(framework.load_experiment(experiment).cells) == 2
     experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"', '["fabrics/pair.py", "other.py"'))
     (experiment.parent / "other.py").write_text("raise SystemExit('executed')")
     framework = Framework()
@@ -77,21 +82,15 @@ def test_one_file_that_is_not_trusted_keeps_all_from_being_executed(experiment: 
         framework.load_experiment(experiment)
 
 
-def test_a_trusted_file_is_known_behind_a_link(experiment: Path) -> None:
-    (experiment.parent / "link.py").symlink_to("fabrics/pair.py")
-    framework = Framework()
-    framework.plugins.load_file(experiment.parent / "link.py")
-    assert framework.plugins.files == ((experiment.parent / "fabrics" / "pair.py").resolve(),)
-    assert len(framework.load_experiment(experiment).cells) == 2
-
-
-def test_a_file_beside_the_experiment_is_used_and_recorded(experiment: Path) -> None:
+def test_files_beside_the_experiment_are_used_and_recorded(experiment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = write(experiment, 2e9)
     result = trusting().run(experiment, workload="sum")
     # Each sends half of 1 GB, then half of it again, at 2 GB/s.
     assert result.seconds == pytest.approx(0.5)
     assert result.provenance["versions"]["pair.py"] == digest
     assert str(experiment.parent) not in str(result.provenance)
+    monkeypatch.chdir(experiment.parent)
+    assert trusting().load_experiment(tomllib.loads(EXPERIMENT)).plugins == ("fabrics/pair.py",)
 
 
 def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
@@ -101,13 +100,6 @@ def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
     with refused("plugins[0]", "'fabrics/pair.py' has changed since it was loaded", file=str(experiment)):
         framework.load_experiment(experiment)
     assert trusting().run(experiment, workload="sum").seconds == pytest.approx(0.25)
-
-
-def test_tables_without_a_file_are_relative_to_the_current_folder(
-    experiment: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(experiment.parent)
-    assert trusting().load_experiment(tomllib.loads(EXPERIMENT)).plugins == ("fabrics/pair.py",)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def savings(**table: Any) -> dict[str, Any]:
     return content(savings=[{"name": "a", "of": "fred", "over": "mesh", **table}])
 
 
-def test_defaults() -> None:
+def test_defaults_and_names_of_an_experiment() -> None:
     experiment = parse(content())
     assert (experiment.title, experiment.baseline, experiment.npu) == ("experiment", "mesh", Npu())
     assert (experiment.priorities, experiment.fidelity, experiment.references) == (None, None, ())
@@ -66,6 +66,11 @@ def test_defaults() -> None:
     assert (mesh.slots, mesh.collectives) == ({}, None)
     assert mesh.fastest  # auto
     assert (net.compute_scale, net.calibration, net.scaled_like) == (1.0, None, None)
+    experiment = parse(content(), "a.toml")
+    with pytest.raises(UnknownNameError, match=r"a\.toml: no fabric 'mash'; did you mean 'mesh'\?"):
+        experiment.fabric("mash")
+    with pytest.raises(UnknownNameError, match=r"a\.toml: no workload 'nett'; did you mean 'net'\?"):
+        experiment.workload("nett")
 
 
 def test_everything() -> None:
@@ -215,11 +220,3 @@ def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(
     monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
     with refused(f"fabrics.mesh.{key}", f"fredfw-{kind}-moebius would provide it", error=UnknownNameError):
         parse(fabric(**table))
-
-
-def test_names_of_an_experiment() -> None:
-    experiment: Experiment = parse(content(), "a.toml")
-    with pytest.raises(UnknownNameError, match=r"a\.toml: no fabric 'mash'; did you mean 'mesh'\?"):
-        experiment.fabric("mash")
-    with pytest.raises(UnknownNameError, match=r"a\.toml: no workload 'nett'; did you mean 'net'\?"):
-        experiment.workload("nett")

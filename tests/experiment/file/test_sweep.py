@@ -162,15 +162,10 @@ def test_bad_sweeps_and_baselines(tables: dict[str, Any], key: str, message: str
         reading.configured(reading.parse(tables, file="bad.toml"), FRAMEWORK.plugins)
 
 
-def test_a_baseline_of_all_fabrics_is_one_of_them() -> None:
-    with refused("baseline", "no fabric 'mesh {rows}'"):
-        reading.parse({**swept(), "baseline": "mesh {rows}"})
-
-
 # --- Baselines.
 
 
-def test_every_fabric_may_have_a_baseline_of_its_own() -> None:
+def test_fabrics_may_have_baselines_of_their_own_among_all() -> None:
     filled = reading.parse({**swept(), "baseline": "mesh {columns}"}).fabrics
     assert [one.baseline for one in filled] == ["mesh 2", "mesh 3"]
     tables = swept(baseline="line {columns}")
@@ -180,6 +175,8 @@ def test_every_fabric_may_have_a_baseline_of_its_own() -> None:
     pairs = [(one.name, one.baseline) for one in outline.fabrics]
     assert pairs[:2] == [("mesh 2", "line 2"), ("mesh 3", "line 3")]
     assert pairs[2:] == [(name, "line 3") for name in ("line 2", "line 3", "other")]
+    with refused("baseline", "no fabric 'mesh {rows}'"):
+        reading.parse({**swept(), "baseline": "mesh {rows}"})
 
 
 # --- Parts of a matrix.

@@ -76,14 +76,11 @@ def test_the_solution_gives_the_target_where_cells_are_run_as_they_were(fidelity
     assert not any("fitted" in note for row in rows for note in row.notes)
 
 
-def test_a_scalar_that_no_longer_fits_is_noted() -> None:
+def test_a_scalar_that_no_longer_fits_is_noted_and_progress_counts_workloads() -> None:
     fit = calibrate(content(1.5))
     slow, fast = compare(content(1.5, compute_scale=2 * fit.solutions[0])).rows
     assert any("not the 1.5 it was fitted to: run fredfw calibrate" in note for note in fast.notes)
     assert not any("fitted" in note for note in slow.notes)
-
-
-def test_progress_counts_workloads() -> None:
     steps: list[tuple[int, int, str]] = []
     calibrate(content(1.5), progress=lambda *step: steps.append(step))
     assert (steps[0], steps[-1]) == ((0, 1, "net"), (1, 1, ""))

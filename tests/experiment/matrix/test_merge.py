@@ -75,7 +75,7 @@ def store(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "store"
 
 
-def test_the_same_document_to_the_last_digit(store: str) -> None:
+def test_the_same_document_to_the_last_digit_from_one_store_or_several(store: str) -> None:
     expected = Framework().compare("cells.toml").to_json()
     assert Framework().merge("cells.toml", [store]).to_json() == expected
     # Without any plugin.
@@ -86,9 +86,6 @@ def test_the_same_document_to_the_last_digit(store: str) -> None:
     assert document["statistics"]["solves"] > 0
     assert {row["fidelity"] for row in document["rows"]} == {"exact"}
     assert [group["pairs"] for group in document["savings"][0]["groups"]] == [1, 1]
-
-
-def test_several_stores_together_have_all_cells(store: str) -> None:
     expected = Framework().merge("cells.toml", [store]).to_json()
     for number, (workload, fabric) in enumerate(Framework().outline("cells.toml").cells):
         Framework().run("cells.toml", workload=workload.name, fabric=fabric.name, store=f"store {number % 2}")
@@ -168,14 +165,6 @@ def test_a_cell_of_another_configuration_is_not_found(store: str, old: str, new:
     assert refused(store).message.startswith(f"there is no result for {missing} of 6 cells: ")
 
 
-def test_what_is_only_printed_may_change(store: str) -> None:
-    text = FILE.replace('title = "Cells"', 'title = "Others"').replace("speedup = 2.5", "speedup = 2.4")
-    Path("cells.toml").write_text(text)
-    merged = Framework().merge("cells.toml", [store])
-    assert merged.title == "Others"
-    assert merged.to_json() == Framework().compare("cells.toml").to_json()
-
-
 def test_cells_of_other_versions(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = PluginManager.discover()
     versions = other.versions
@@ -202,12 +191,17 @@ def test_what_does_not_fit_is_a_row_of_the_merged_comparison(store: str) -> None
     assert [(one.workload, one.fabric) for one in merged.failures] == [("net", "mesh 2"), ("net", "fred")]
 
 
-def test_what_a_store_has(store: str) -> None:
+def test_what_a_store_has_and_what_is_only_printed_may_change(store: str) -> None:
     found = Framework().stored("cells.toml", store)
     assert set(found.values()) == {"done"}
     Path("cells.toml").write_text(FILE.replace("0.3", "0.4"))
     found = Framework().stored("cells.toml", store)
     assert [found["sum", "fred"], found["net", "fred"]] == ["done", "missing"]
+    text = FILE.replace('title = "Cells"', 'title = "Others"').replace("speedup = 2.5", "speedup = 2.4")
+    Path("cells.toml").write_text(text)
+    merged = Framework().merge("cells.toml", [store])
+    assert merged.title == "Others"
+    assert merged.to_json() == Framework().compare("cells.toml").to_json()
 
 
 def test_a_damaged_cell_is_missing(store: str) -> None:

@@ -39,7 +39,7 @@ def share(size: float, bandwidth: float) -> float:
     return 1 - (size / bandwidth) / (size / bandwidth + 1)
 
 
-def test_the_mean_over_all_pairs_or_one_group_per_pair() -> None:
+def test_the_mean_over_all_pairs_one_group_per_pair_or_all_over_one() -> None:
     one = saving()
     shares = [share(size, bandwidth) for size in (1, 4) for bandwidth in (1, 2, 4)]
     (group,) = one.groups
@@ -55,9 +55,6 @@ def test_the_mean_over_all_pairs_or_one_group_per_pair() -> None:
         for size in (1, 4)
         for rate in (1, 2, 4)
     }
-
-
-def test_all_are_compared_with_one_where_over_is_a_name() -> None:
     one = saving(over="fast 2 GB/s", by=["link_bandwidth"])
     # Half the bandwidth takes twice the time: 1 - 2; twice the bandwidth saves half.
     assert [group.saving for group in one.groups] == pytest.approx([-1.0, 0.0, 0.5], rel=1e-9)
@@ -90,16 +87,13 @@ def test_published_savings_are_beside_their_groups_and_claims_of_none() -> None:
     assert claim.between == ()
 
 
-def test_computation_saves_nothing_by_itself() -> None:
+def test_nothing_is_saved_by_computation_over_nothing_nor_of_a_part_that_is_not_there() -> None:
     # The communication of ResNet-50 on two NPUs differs, its computation does not.
     nets = {"workloads": {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}}
     (one,) = compare(tables(part="compute", workloads=["net"]) | nets).savings
     assert (one.groups[0].saving, one.groups[0].lowest, one.groups[0].highest) == (0.0, 0.0, 0.0)
     with refused("savings[0].part", "has no part 'pp'", "compute, bubble, load, dp"):
         compare(tables(part="pp", workloads=["net"]) | nets)
-
-
-def test_nothing_can_be_saved_over_nothing_nor_of_a_part_that_is_not_there() -> None:
     steps: list[object] = []
     told = "'sum 1 GB' on 'fast 1 GB/s' has no part 'dp'"
     with refused("savings[0].part", told, "compute, bubble, collective"):

@@ -128,7 +128,7 @@ def test_shares_that_cannot_be_are_refused(share: float) -> None:
         compared({"a": 1e9}, share)
 
 
-def test_both_commands_print_one_table_with_sign_size_and_rank(tmp_path: Path) -> None:
+def test_both_commands_print_one_table_with_sign_size_and_rank_and_write_it(tmp_path: Path) -> None:
     path = tmp_path / "one.toml"
     path.write_text("""
         [fabrics.ring]
@@ -149,9 +149,6 @@ def test_both_commands_print_one_table_with_sign_size_and_rank(tmp_path: Path) -
         # Six steps of 3 s, and six times 1 GB one way, at half of what an NPU sends both ways: 18 s and 12 s.
         assert rows[:2] == [f"{cell} 1 bandwidth of npu - npu +40 % -13.3 %", f"{cell} 2 latency of links -30 % +30 %"]
         assert rows[2:] == ([f"{cell} - compute none none"] if "ring" in cell else [])
-
-
-def test_the_command_line_writes_it(tmp_path: Any) -> None:
     path = tmp_path / "out.json"
     arguments = ["collective", "all-reduce", "--topology", "mesh2d", "--algorithm", "ring", "--json", str(path)]
     succeeds(*arguments, "--sensitivity")
@@ -211,9 +208,7 @@ def varied_both(**how: Any) -> Sensitivity | None:
         (varied_both, 2 + 4 + 4),
     ],
 )
-def test_runs_of_changed_machines_come_from_a_store_and_from_other_processes(
-    found: Callable[..., object], runs: int, tmp_path: Path
-) -> None:
+def test_changed_machines_run_in_a_store_and_elsewhere(found: Callable[..., object], runs: int, tmp_path: Path) -> None:
     alone = found()
     with Counting.open(tmp_path / "cells") as store:
         for hits in (0, runs):
@@ -254,26 +249,14 @@ class Limited(Steps):
         (ValueError, PluginError, r"^module .*Limited\.costs\(\) .*: these links are too"),
     ],
 )
-def test_a_variation_that_a_collective_cannot_run_with_is_named(
-    error: type[Exception], raised: type[Exception], said: str
-) -> None:
+def test_a_variation_no_collective_can_run_with(error: type[Exception], raised: type[Exception], said: str) -> None:
     fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
     with pytest.raises(raised, match=said):
         FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
 
 
 @pytest.mark.slow
-def test_the_command_line_keeps_runs_of_what_if(tmp_path: Path) -> None:
-    (tmp_path / "one.toml").write_text("""
-        fabrics.one.topology = { name = "mesh2d", rows = 2, columns = 2 }
-        workloads.work.workload = { name = "microbenchmark", size = "1 MB" }
-    """)
-    command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
-    assert succeeds(*command) == succeeds(*command)
-
-
-@pytest.mark.slow
-def test_what_if_of_all_links_counts_every_tier() -> None:
+def test_what_if_of_all_links_counts_every_tier_and_the_command_line_keeps_its_runs(tmp_path: Path) -> None:
     workload = {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}
     fabric = {"topology": {"name": "torus", "dimensions": [4, 2], "link_latency": 0.0}}
     tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}}
@@ -282,6 +265,12 @@ def test_what_if_of_all_links_counts_every_tier() -> None:
     assert every.estimated_exponent == pytest.approx(-1)
     assert every.exponent == pytest.approx(-1)
     assert every.seconds == pytest.approx(found.seconds / 2)
+    (tmp_path / "one.toml").write_text("""
+        fabrics.one.topology = { name = "mesh2d", rows = 2, columns = 2 }
+        workloads.work.workload = { name = "microbenchmark", size = "1 MB" }
+    """)
+    command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
+    assert succeeds(*command) == succeeds(*command)
 
 
 @pytest.mark.parametrize("factor", [1, 0, -2, float("nan"), float("inf")])
@@ -290,7 +279,7 @@ def test_factors_that_make_nothing_better_are_refused(factor: float) -> None:
         FRAMEWORK.what_if(FRAMEWORK.load_experiment(experiment({"one": 1e9})), factor=factor)
 
 
-def test_memories_have_bandwidths_and_latencies_too() -> None:
+def test_memories_have_bandwidths_and_latencies_too_and_estimates_a_sensitivity() -> None:
     def spilling(bandwidth: float, latency: float) -> dict[str, Any]:
         shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 8}
         tables = experiment({"one": 1e11}, {"name": "transformer", **shape})
@@ -306,9 +295,6 @@ def test_memories_have_bandwidths_and_latencies_too() -> None:
         again = run(spilling(*changed)).seconds
         assert found[parameter] == pytest.approx(again, rel=1e-12)
     assert found["bandwidth of cxl - npu"] < 0.8 * FRAMEWORK.run(matrix).seconds
-
-
-def test_estimates_have_a_sensitivity() -> None:
     matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
     exact, estimate = (FRAMEWORK.compare(matrix, fidelity=one, sensitivity=0.2) for one in ("exact", "estimate"))
     assert {row.fidelity for row in estimate.rows} == {"estimate"}

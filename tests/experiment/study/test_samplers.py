@@ -32,11 +32,8 @@ def distance(trial: Trial) -> tuple[float, ...]:
     return (abs(trial.point - 7.0),)
 
 
-def test_a_grid_asks_for_every_point_once_and_at_once() -> None:
+def test_a_grid_asks_for_all_at_once_and_random_points_follow_from_the_seed_and_are_equally_likely() -> None:
     assert rounds(GridSampler(), line(9), distance) == [[Trial(one) for one in range(9)]]
-
-
-def test_random_points_are_different_ones_follow_from_the_seed_and_are_equally_likely() -> None:
     ((*asked,),) = rounds(RandomSampler(trials=20, seed=4), line(50), distance)
     assert len({one.point for one in asked}) == 20
     assert rounds(RandomSampler(trials=20, seed=4), line(50), distance) == [asked]
@@ -77,15 +74,12 @@ def test_points_of_the_first_rung_are_drawn_and_those_without_a_result_do_not_go
     assert len(rounds(HalvingSampler(eta=2.0), line(8), lambda _: None)) == 1
 
 
-def test_halving_of_several_objectives_goes_by_fronts() -> None:
+def test_halving_of_several_objectives_goes_by_fronts_and_equal_losses_have_equal_ranks() -> None:
     """Of (x, 3 - x) no point beats another; (5, 5) and (6, 6) are behind them in this order."""
     losses = [(6.0, 6.0), (5.0, 5.0), (0.0, 3.0), (1.0, 2.0), (2.0, 1.0)]
     sampler = HalvingSampler(eta=1.25)
     _, last = rounds(sampler, line(5, objectives=2), lambda one: losses[one.point])
     assert [one.point for one in last] == [1, 2, 3, 4]
-
-
-def test_equal_losses_have_equal_ranks() -> None:
     assert fronts([(2.0,), (1.0,), (2.0,), (3.0,)]) == [2, 1, 2, 4]
     assert fronts([]) == []
 

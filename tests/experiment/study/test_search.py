@@ -220,16 +220,13 @@ def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) 
     assert result.rungs[2].errors == {}
 
 
-def test_all_points_are_compressed_where_one_has_too_many_transfers() -> None:
+def test_all_points_are_compressed_where_one_has_too_many_transfers_and_rungs_set_values() -> None:
     assert {one.rung for one in ran().points} == {"exact"}
     assert {one.rung for one in ran(fidelity="estimate").points} == {"estimate"}
     with limits.allowed({"exact": 1}):
         found = ran()
     assert {one.rung for one in found.points} == {"compressed"}
     assert "--exact-limit is 1: compressed" in found.approximated
-
-
-def test_a_rung_of_the_study_sets_values() -> None:
     result = ran(
         sampler={"name": "halving", "rungs": ["small", "compressed"], "eta": 5.0},
         rungs={"small": {"fidelity": "exact", "values": {"workloads.reduce.workload.size": "1 kB"}}},
@@ -279,20 +276,17 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
     assert resumed.to_json() == ran().to_json()
 
 
-def test_progress_counts_what_was_asked_for_so_far() -> None:
-    seen: list[tuple[float, int]] = []
-    FRAMEWORK.study(study(sampler={"name": "halving"}), progress=lambda done, total, _: seen.append((done, total)))
-    assert [seen[0], seen[-1]] == [(0, 5), (7, 7)]
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-
-
-def test_json_has_all_points_and_not_what_differs_between_runs() -> None:
+def test_json_has_all_points_and_not_what_differs_between_runs_and_progress_counts_them() -> None:
     content = json.loads(ran().to_json())
     assert content["format"] == "fredfw.study"
     assert len(content["points"]) == 5
     assert "stored" not in content
     assert content["provenance"]["study"]["constraints"] == ["rows * columns == 16"]
     assert "fredfw-topology-mesh2d" in content["provenance"]["versions"]
+    seen: list[tuple[float, int]] = []
+    FRAMEWORK.study(study(sampler={"name": "halving"}), progress=lambda done, total, _: seen.append((done, total)))
+    assert [seen[0], seen[-1]] == [(0, 5), (7, 7)]
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
 def test_a_sampler_that_repeats_itself_runs_nothing_twice(framework: Framework) -> None:

@@ -43,9 +43,7 @@ CONDITIONS = ("a + b <= c", "a * d < 7", "b != c", "d % 2 == 0", "a == b", "c < 
     st.lists(st.sampled_from(CONDITIONS), max_size=4, unique=True),
     st.integers(0, 4),
 )
-def test_points_are_those_of_the_product_that_keep_the_constraints(
-    sizes: tuple[int, ...], conditions: list[str], limit: int
-) -> None:
+def test_points_are_those_that_keep_the_constraints(sizes: tuple[int, ...], conditions: list[str], limit: int) -> None:
     names = "abcd"
     values = {name: tuple(range(size)) for name, size in zip(names, sizes, strict=True)}
     one = space(values, tuple(conditions), constants={"limit": limit})
@@ -60,7 +58,7 @@ def test_points_are_those_of_the_product_that_keep_the_constraints(
     assert [point.number for point in one.points] == list(range(len(expected)))
 
 
-def test_a_space_without_constraints_is_counted_without_a_list() -> None:
+def test_spaces_are_counted_without_a_list_and_without_the_product_of_what_no_constraint_joins() -> None:
     one = space({f"x{number}": tuple(range(100)) for number in range(12)})
     assert one.count == one.combinations == 100**12
     few = space({"x": tuple(range(21))})
@@ -70,9 +68,6 @@ def test_a_space_without_constraints_is_counted_without_a_list() -> None:
         few.check()
     with pytest.raises(LimitError, match=r"more than 10\^15 cells are too many"):
         one.check()
-
-
-def test_constraints_on_a_part_do_not_multiply_the_work_and_too_long_ones_are_refused() -> None:
     values = {f"x{number}": tuple(range(100)) for number in range(6)}
     one = space(values, ("x0 == x1", "x2 == 3", "x4 + x5 == 0"))
     assert one.count == 100 * 1 * 100 * 1
@@ -90,9 +85,7 @@ def test_constraints_on_a_part_do_not_multiply_the_work_and_too_long_ones_are_re
         (("x >= 0", "limit > 9"), "limit > 9", "10 points"),
     ],
 )
-def test_an_empty_space_says_which_constraint_removes_the_last_point(
-    constraints: tuple[str, ...], culprit: str, left: str
-) -> None:
+def test_an_empty_space_names_the_last_constraint(constraints: tuple[str, ...], culprit: str, left: str) -> None:
     one = space({"x": tuple(range(10))}, constraints, constants={"limit": 7})
     with refused(f"constraints[{constraints.index(culprit)}]", f"{culprit!r} removes all {left}"):
         one.check()
