@@ -23,11 +23,17 @@ def test_numbers_keep_their_shape(found: Any, values: Any, kind: type) -> None:
     assert found.tolist() == np.asarray(values).tolist()
 
 
-def test_what_are_no_numbers() -> None:
+def test_what_are_no_numbers_and_single_ones() -> None:
     for values in (*NO_NUMBERS, [1.5], [1.0], np.array([2**63], dtype=np.uint64)):
         assert whole(values) is None
     for values in NO_NUMBERS:
         assert real(values) is None
+    assert [is_whole(one) for one in (3, np.int32(3), 3.0, "3", None)] == [True, True, False, False, False]
+    assert [is_real(one) for one in (3, 0.5, np.float32(3), 1j, "3", None)] == [True, True, True, False, False, False]
+    assert count("ranks", np.int64(3)) == 3
+    for wrong in (0, -1, 1.5, "3"):
+        with pytest.raises(InputError, match=f"^ranks: {wrong!r} is refused .accepted: a whole number of at least 1"):
+            count("ranks", wrong)
 
 
 def test_rows_of_another_layout_are_made_contiguous() -> None:
@@ -36,12 +42,3 @@ def test_rows_of_another_layout_are_made_contiguous() -> None:
     assert found is not None
     assert found.flags.c_contiguous
     assert found.tolist() == columns.tolist()
-
-
-def test_single_numbers() -> None:
-    assert [is_whole(one) for one in (3, np.int32(3), 3.0, "3", None)] == [True, True, False, False, False]
-    assert [is_real(one) for one in (3, 0.5, np.float32(3), 1j, "3", None)] == [True, True, True, False, False, False]
-    assert count("ranks", np.int64(3)) == 3
-    for wrong in (0, -1, 1.5, "3"):
-        with pytest.raises(InputError, match=f"^ranks: {wrong!r} is refused .accepted: a whole number of at least 1"):
-            count("ranks", wrong)

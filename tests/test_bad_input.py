@@ -63,17 +63,13 @@ def refused_experiment(text: str, command: str = "compare") -> str:
     return message.removeprefix("bad.toml: ")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message", "accepted"),
-    [
-        ("\n", 'titel = "x"\n', "titel: unknown key; did you mean 'title'?", "title, baseline, npu"),
-        ("columns = 2", "columns = 1", "workloads.net: takes no time on 'mesh'", "a workload that computes or"),
-    ],
-)
-def test_an_experiment_that_cannot_be_compared(old: str, new: str, message: str, accepted: str) -> None:
-    line = refused_experiment(GOOD.replace(old, new, 1).replace("rows = 2", "rows = 1"))
-    assert line.startswith(message)
-    assert accepted in line.rpartition("(accepted: ")[2]
+def test_an_experiment_that_cannot_be_compared() -> None:
+    line = refused_experiment(f'titel = "x"\n{GOOD}')
+    assert line.startswith("titel: unknown key; did you mean 'title'? (accepted: title, baseline, npu")
+    line = refused_experiment(GOOD.replace("columns = 2", "columns = 1").replace("rows = 2", "rows = 1"))
+    assert line.startswith("workloads.net: takes no time on 'mesh'")
+    assert "a workload that computes or" in line.rpartition("(accepted: ")[2]
+    assert refused_experiment("[").startswith("is not TOML: ")
 
 
 @pytest.mark.parametrize("command", ["compare", "run", "calibrate"])
@@ -86,10 +82,6 @@ def test_unreadable_files(command: str) -> None:
         ("latin.toml", "it is not UTF-8 text"),
     ):
         assert refused(command, file) == f"{file}: cannot be read: {reason} (accepted: a TOML file)"
-
-
-def test_not_toml() -> None:
-    assert refused_experiment("[").startswith("is not TOML: ")
 
 
 COMPARE, RUN = ("compare", "good.toml"), ("run", "good.toml")

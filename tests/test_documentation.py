@@ -111,7 +111,7 @@ SPACE: dict[str, Any] = {"space": {"fabrics.mesh.topology.rows": [1, 2]}, "objec
 WRONG = {"?": 1}
 
 
-def test_the_readme_names_all_plugins_of_its_kinds() -> None:
+def test_the_readme_names_all_plugins_of_its_kinds_and_the_index_every_page() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Plugins in this repository")[2]
     rows = dict(re.findall(r"^\| (\w+) \| (.*) \|$", text, re.MULTILINE))
     plugins = Framework().plugins
@@ -123,6 +123,9 @@ def test_the_readme_names_all_plugins_of_its_kinds() -> None:
         ("sharing", [one for one in plugins.sharing_policies if not one.__module__.startswith("fredfw.")]),
     ):
         assert {one.name for one in registry} <= set(re.findall(r"`([\w-]+)`", rows[kind])), kind
+    docs = ROOT / "docs"
+    listed = set(re.findall(r"^([\w/-]+)$", (docs / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {str(page.relative_to(docs).with_suffix("")) for page in PAGES if docs in page.parents} - listed == {"index"}
 
 
 @pytest.mark.parametrize(("text", "files"), blocks("toml"))
@@ -181,12 +184,6 @@ def test_links_lead_somewhere_and_headings_go_down_one_level_at_a_time(page: Pat
     levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
     assert levels[:1] == [1]
     assert all(below <= above + 1 for above, below in pairwise(levels))
-
-
-def test_every_page_of_the_site_is_in_the_index() -> None:
-    docs = ROOT / "docs"
-    listed = set(re.findall(r"^([\w/-]+)$", (docs / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert {str(page.relative_to(docs).with_suffix("")) for page in PAGES if docs in page.parents} - listed == {"index"}
 
 
 def test_every_public_name_is_in_the_reference() -> None:

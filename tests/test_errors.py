@@ -38,7 +38,7 @@ def test_the_message_names_file_key_and_what_is_accepted(places: dict[str, str],
     assert str(InputError("'x' is wrong", **places)) == text
 
 
-def test_places_are_added_from_the_inside_out() -> None:
+def test_places_are_added_from_the_inside_out_and_the_nearest_name_is_offered() -> None:
     error = InputError("wrong")
     assert error.at(key="rows") is error
     assert error.at(key="[2]").key == "[2].rows"
@@ -46,9 +46,6 @@ def test_places_are_added_from_the_inside_out() -> None:
     assert error.at(key="", file=None).key == "fabrics[2].rows"
     assert error.at(file="inner.toml").at(file="outer.toml").file == "inner.toml"
     assert str(error) == "inner.toml: fabrics[2].rows: wrong"
-
-
-def test_nearest() -> None:
     assert nearest("mesh2", ["torus", "mesh2d"]) == "; did you mean 'mesh2d'?"
     assert nearest("zzz", ["torus", "mesh2d"]) == ""
     assert nearest("x", iter(())) == ""

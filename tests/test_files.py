@@ -53,7 +53,7 @@ def test_what_is_written_is_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_files_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_files_are_in_the_order_of_their_numbers_and_the_digest_has_their_names_and_contents(tmp_path: Path) -> None:
     for rank in range(11):
         (tmp_path / f"gpt.{rank}.et").write_bytes(b"%d" % rank)
     (tmp_path / "gpt.json").write_bytes(b"no trace")
@@ -63,20 +63,18 @@ def test_files_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     listed = Files.at(["gpt.10.et", "gpt.2.et"], tmp_path)
     assert [one.path for one in listed.files] == ["gpt.10.et", "gpt.2.et"]
 
-
-def test_the_digest_of_files_has_their_names_and_contents(tmp_path: Path) -> None:
-    def found() -> str:
+    def together() -> str:
         return Files.at("*.et", tmp_path).digest
 
     (tmp_path / "0.et").write_bytes(b"a")
-    first = found()
+    first = together()
     (tmp_path / "0.et").rename(tmp_path / "1.et")
-    second = found()
+    second = together()
     (tmp_path / "1.et").write_bytes(b"longer")
-    assert len({first, second, found()}) == 3
+    assert len({first, second, together()}) == 3
 
 
-def test_a_changed_file_is_refused_and_has_another_digest_next_time(tmp_path: Path) -> None:
+def test_a_changed_file_is_refused_and_has_another_digest_and_text_must_be_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"content")
     found = File.at(path)
@@ -92,6 +90,10 @@ def test_a_changed_file_is_refused_and_has_another_digest_next_time(tmp_path: Pa
     path.write_bytes(b"CONTENT")
     os.utime(path, ns=(0, 0))
     assert File.at(path).digest == digest(b"CONTENT") != first.digest
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"ab\xff")
+    with pytest.raises(InputError, match="is not UTF-8 text: byte 0xff at offset 2"):
+        File.at(path).text()
 
 
 def test_compressed_files_are_expanded_up_to_a_limit(tmp_path: Path) -> None:
@@ -107,43 +109,26 @@ def test_compressed_files_are_expanded_up_to_a_limit(tmp_path: Path) -> None:
             File.at(path).read()
 
 
-def test_text_must_be_utf_8(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"ab\xff")
-    with pytest.raises(InputError, match="is not UTF-8 text: byte 0xff at offset 2"):
-        File.at(path).text()
-
-
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("fields", "message"),
     [
-        ("none.txt", r"file: 'none\.txt' cannot be read: No such file or directory \(accepted: the path of a file"),
-        (".", "file: '.' cannot be read: Is a directory"),
-        ("", "file: '' is not a path"),
-        (3, "file: 3 is not a path"),
-        ("a\0b", "file: .*cannot be a path"),
+        ({"file": "none.txt"}, r"file: 'none\.txt' cannot be read: No such file or directory \(accepted: the path of"),
+        ({"file": "."}, "file: '.' cannot be read: Is a directory"),
+        ({"file": ""}, "file: '' is not a path"),
+        ({"file": 3}, "file: 3 is not a path"),
+        ({"file": "a\0b"}, "file: .*cannot be a path"),
+        ({"others": "*.et"}, r"others: no file matches '\*\.et'"),
+        ({"others": "none/*.et"}, "others: no file matches"),
+        ({"others": "*/0.et"}, r"has a \* in a directory"),
+        ({"others": []}, r"others: \[\] does not name files"),
+        ({"others": ["a.txt", "a.*"]}, "others: 'a.txt' is named twice"),
+        ({"others": 7}, "others: 7 does not name files"),
     ],
 )
-def test_wrong_paths_are_refused(tmp_path: Path, value: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        configure.build(Reader, {"file": value}, folder=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("*.et", r"others: no file matches '\*\.et'"),
-        ("none/*.et", "others: no file matches"),
-        ("*/0.et", r"has a \* in a directory"),
-        ([], r"others: \[\] does not name files"),
-        (["a.txt", "a.*"], "others: 'a.txt' is named twice"),
-        (7, "others: 7 does not name files"),
-    ],
-)
-def test_wrong_patterns_are_refused(tmp_path: Path, value: object, message: str) -> None:
+def test_wrong_paths_and_patterns_are_refused(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     (tmp_path / "a.txt").write_bytes(b"content")
     with pytest.raises(InputError, match=message):
-        configure.build(Reader, {"file": "a.txt", "others": value}, folder=tmp_path)
+        configure.build(Reader, {"file": "a.txt", **fields}, folder=tmp_path)
 
 
 def test_errors_about_its_content_name_it(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def listened(fails: bool = False) -> tuple[Framework, list[tuple[str, object]]]:
     return framework, heard
 
 
-def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell() -> None:
+def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell_but_not_for_bad_input() -> None:
     framework, heard = listened()
     experiment = framework.load_experiment(CONTENT)
     framework.run(experiment, workload="net", fabric="fred")
@@ -64,6 +64,13 @@ def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell() -> N
     framework.compare(experiment, fidelity="compressed")
     cells = [("net", "mesh"), ("other", "mesh"), ("net", "fred"), ("other", "fred")]
     assert heard == [("before", experiment), *(("after", cell) for cell in cells)]
+    framework, heard = listened()
+    experiment = framework.load_experiment(CONTENT)
+    with pytest.raises(InputError):
+        framework.run(experiment, workload="nte", fabric="fred")
+    Framework().compare(experiment)
+    assert heard == []
+    assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
 
 
 def test_an_error_is_told_before_it_reaches_the_caller() -> None:
@@ -72,16 +79,6 @@ def test_an_error_is_told_before_it_reaches_the_caller() -> None:
         framework.compare(framework.load_experiment(CONTENT))
     assert [what for what, _ in heard] == ["before", "after", "error"]
     assert heard[-1][1] is caught.value
-
-
-def test_bad_input_before_the_run_is_no_run_and_frameworks_share_nothing() -> None:
-    framework, heard = listened()
-    experiment = framework.load_experiment(CONTENT)
-    with pytest.raises(InputError):
-        framework.run(experiment, workload="nte", fabric="fred")
-    Framework().compare(experiment)
-    assert heard == []
-    assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
 
 
 def test_only_the_sections_named_are_configured(framework: Framework) -> None:
@@ -110,9 +107,6 @@ def test_only_the_sections_named_are_configured(framework: Framework) -> None:
 def test_bad_cells(framework: Framework, arguments: dict[str, Any], key: str, message: str) -> None:
     with refused(key, message):
         framework.run(framework.load_experiment(CONTENT), **arguments)
-
-
-def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
     with refused("fidelity", "'high' is not known"):
         framework.compare(framework.load_experiment(CONTENT), fidelity="high")
 
@@ -143,16 +137,13 @@ def test_bad_collectives(framework: Framework, fabric: Fabric, arguments: dict[s
         framework.simulate_collective(fabric, **{"pattern": "all-reduce", "size": 1e6, **arguments})
 
 
-def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framework, fabric: Fabric) -> None:
+def test_an_algorithm_that_cannot_is_told_unless_the_fabric_is_in_pieces(framework: Framework, fabric: Fabric) -> None:
     with refused("algorithm", "it does not do broadcast", error=UnsupportedError) as caught:
         framework.simulate_collective(fabric, "broadcast", size=1e6, algorithm="hierarchical")
     able = set(str(caught.value.accepted).split(", "))
     assert {"direct", "ring"} <= able
     # The mesh does not copy streams for its NPUs, so in-network cannot either.
     assert not {"hierarchical", "in-network"} & able
-
-
-def test_a_fabric_in_pieces_is_not_the_algorithms_fault(framework: Framework) -> None:
     pieces = Fabric("islands", [NodeKind.NPU] * 4, [0, 1, 2, 3], [1, 0, 3, 2], 1e9, 0.0, 0.0)
     for algorithm in ("auto", "ring"):
         with pytest.raises(UnsupportedError, match=r"^fabric 'islands' has no path from npu"):
@@ -175,7 +166,11 @@ def test_a_group_is_a_sequence_in_rank_order_and_one_takes_no_time(framework: Fr
         assert not result.link_bytes.any()
 
 
-def test_a_run_tells_its_progress(framework: Framework) -> None:
+def test_a_sweep_is_what_its_sizes_are_and_a_run_tells_its_progress(framework: Framework, fabric: Fabric) -> None:
+    sizes = [1e3, 1e9]
+    together = [framework.simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
+    alone = [Framework().simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
+    assert together == alone
     steps: list[tuple[float, int, str]] = []
     experiment = framework.load_experiment(CONTENT)
     framework.run(experiment, workload="net", fabric="mesh", progress=lambda *step: steps.append(step))
@@ -183,13 +178,6 @@ def test_a_run_tells_its_progress(framework: Framework) -> None:
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     assert shares == sorted(set(shares))
     assert {step[1:] for step in steps} == {(1, "net on mesh")}
-
-
-def test_a_sweep_is_what_its_sizes_are_one_by_one(framework: Framework, fabric: Fabric) -> None:
-    sizes = [1e3, 1e9]
-    together = [framework.simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
-    alone = [Framework().simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
-    assert together == alone
 
 
 def test_another_fabric_or_algorithm_is_not_mistaken_for_the_latest(framework: Framework, fabric: Fabric) -> None:
@@ -240,11 +228,6 @@ def test_simulate_graph(framework: Framework, fabric: Fabric) -> None:
     assert heard == [0.5]
     assert result.placement.tolist() == [0, 1, 2, 3]
     assert result.timeline.graph.names == ("work", "reduce")
-
-
-def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm(
-    framework: Framework, fabric: Fabric
-) -> None:
     chosen: dict[str, Any] = {"placement": [3, 1], "collectives": {"default": "direct"}, "priorities": ("dp",)}
     result = framework.simulate_graph(graph_of(2), fabric, attribution=False, fidelity="exact", **chosen)
     assert result.breakdown == {}
@@ -279,24 +262,18 @@ def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm
         ({"collectives": {"all-gather": "ring"}}, "collectives: no algorithm can do all-reduce among 4 NPUs"),
     ],
 )
-def test_simulate_graph_refuses_what_cannot_be_used(
-    framework: Framework, fabric: Fabric, given: dict[str, Any], message: str
-) -> None:
+def test_a_graph_that_cannot_be(framework: Framework, fabric: Fabric, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}"):
         framework.simulate_graph(**{"graph": graph_of(4), "fabric": fabric, **given})
 
 
 @pytest.mark.parametrize("name", [1, None, []])
-def test_the_name_of_a_topology_is_text(framework: Framework, name: Any) -> None:
-    message = f"^{re.escape(repr(name))} is not the name of a topology .accepted: .*mesh2d"
-    with pytest.raises(UnknownNameError, match=message):
+def test_names_of_topologies_and_paths_of_experiments_are_texts(framework: Framework, name: Any) -> None:
+    start = f"^{re.escape(repr(name))}"
+    with pytest.raises(UnknownNameError, match=f"{start} is not the name of a topology .accepted: .*mesh2d"):
         framework.topology(name)
-
-
-@pytest.mark.parametrize("source", [5, None, []])
-def test_an_experiment_has_a_path(framework: Framework, source: Any) -> None:
-    with pytest.raises(InputError, match=f"^{re.escape(repr(source))}: is not a path .accepted: the path of a file"):
-        framework.load_experiment(source)
+    with pytest.raises(InputError, match=f"{start}: is not a path .accepted: the path of a file"):
+        framework.load_experiment(name)
 
 
 @frozen

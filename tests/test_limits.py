@@ -79,7 +79,7 @@ def test_an_exchange_of_each_with_each_is_counted(algorithm: str) -> None:
         framework.simulate_collective(fabric, "all-to-all", size=1e6, algorithm=algorithm)
 
 
-def test_cells_are_counted_before_there_are_any() -> None:
+def test_cells_and_repetitions_are_counted_before_there_are_any() -> None:
     numbers = list(range(1, 41))
     sweep = {"topology": "mesh2d", "sweep": {"rows": numbers, "columns": numbers}}
     other = {"workload": "microbenchmark", "sweep": {"count": numbers, "ranks": numbers}}
@@ -90,9 +90,6 @@ def test_cells_are_counted_before_there_are_any() -> None:
     sweep["sweep"]["io_bandwidth"] = numbers  # type: ignore[index]
     with pytest.raises(InputError, match="64000 cells are too many"):
         Framework().outline({**content, "fabrics": {"{rows} {columns} {io_bandwidth}": sweep}})
-
-
-def test_repetitions_are_counted_where_they_are_written_out() -> None:
     builder = GraphBuilder(2)
     with builder.repeated(HUGE):
         builder.compute("layer", [0, 1], flops=1.0)
@@ -158,14 +155,11 @@ def test_a_limit_that_is_none_is_fails(limit: str, message: str) -> None:
     assert message in fails("--limit", limit, "plugins", "list")
 
 
-def test_the_command_line_raises_a_limit(tmp_path: Path) -> None:
+def test_the_command_line_raises_a_limit_and_counts_switches_before_they_are_routed_or_drawn(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text('[fabrics.f]\ntopology = "switch"\n[workloads.a]\nworkload = "microbenchmark"\n')
     assert "are too many" in fails("--limit", "bytes=20", "cells", str(path))
     succeeds("--limit", "bytes=1e3", "cells", str(path))
-
-
-def test_switches_are_counted_before_they_are_routed_or_drawn() -> None:
     assert "--m: 1004008 parts are too many" in fails("fred", "draw", "--m", "1000", "-")
     assert "parts are too many" in fails("fred", "draw", "--ports", str(HUGE), "-")
     assert "--npus: 5000050000 transfers are too many" in fails("fred", "check-routing", "--npus", "100000")

@@ -105,9 +105,7 @@ def test_what_cannot_be_a_plugin(kind: str, name: str, message: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_of_first_party_plugins_are_taken_even_where_they_are_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_first_party_plugins_are_taken_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREDFW_PLUGINS", "core")
     message = refused("new", "collective", "ring", "--into", str(tmp_path))
     assert message.startswith("NAME: there is a collective 'ring' already, in fredfw-collective-ring (")

@@ -27,11 +27,8 @@ def command(*arguments: str) -> set[str]:
     return {name.partition(".")[0] for name in imported(run)}
 
 
-def test_the_package_imports_nothing() -> None:
+def test_the_package_imports_nothing_and_finding_plugins_none() -> None:
     assert {name for name in imported(f"import fredfw; {PRINT}") if name != "lazy_loader"} == {"fredfw"}
-
-
-def test_finding_plugins_imports_none() -> None:
     assert command("--help") == LIGHT
     assert command("compar") == LIGHT
     assert command("plugins", "list") == LIGHT | {"rich"}

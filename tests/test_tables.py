@@ -98,9 +98,7 @@ def choice(value: object, key: str) -> str:
         (as_tables, [], [{}, 1], "k[1]: 1 is not a table (accepted: a table)"),
     ],
 )
-def test_what_a_key_has_is_read(
-    read: Callable[[object, str], object], good: object, given: object, message: str
-) -> None:
+def test_a_key_is_read(read: Callable[[object, str], object], good: object, given: object, message: str) -> None:
     assert read(good, "k") == good
     with pytest.raises(InputError) as caught:
         read(given, "k")

@@ -128,22 +128,12 @@ class Paper(Exporter):
     def export(self, result):
         return say("exit")
 
-@fredfw.hookimpl
-def fredfw_topologies(): return [Net]
-@fredfw.hookimpl
-def fredfw_routers(): return [Way]
-@fredfw.hookimpl
-def fredfw_collectives(): return [Algorithm]
-@fredfw.hookimpl
-def fredfw_sharing_policies(): return [Greedy]
-@fredfw.hookimpl
-def fredfw_transports(): return [Bill]
-@fredfw.hookimpl
-def fredfw_placements(): return [Away]
-@fredfw.hookimpl
-def fredfw_workloads(): return [Work]
-@fredfw.hookimpl
-def fredfw_exporters(): return [Paper]
+def registering(cls):
+    return fredfw.hookimpl(lambda: [cls])
+
+fredfw_topologies, fredfw_routers, fredfw_collectives = map(registering, (Net, Way, Algorithm))
+fredfw_sharing_policies, fredfw_transports, fredfw_placements = map(registering, (Greedy, Bill, Away))
+fredfw_workloads, fredfw_exporters = map(registering, (Work, Paper))
 """
 EXPERIMENT = """
 [fabrics.net]
@@ -200,9 +190,7 @@ def test_a_collective_names_the_plugin_at_fault(plugin: Path, options: str, expe
         ("", REDUCE, "--export paper out.txt", f"Paper.export() of 'paper' {EXITS}"),
     ],
 )
-def test_an_experiment_names_the_plugin_at_fault(
-    plugin: Path, fabric: str, workload: str, options: str, expected: str
-) -> None:
+def test_an_experiment_names_who_fails(plugin: Path, fabric: str, workload: str, options: str, expected: str) -> None:
     Path("one.toml").write_text(EXPERIMENT.format(fabric=fabric, workload=workload))
     for command in ("run", "compare"):
         arguments = options.split() or ["--json", "out.json"]
