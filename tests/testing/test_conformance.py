@@ -16,23 +16,6 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.experiment.study.samplers import GridSampler, HalvingSampler, RandomSampler
 from fredfw.fabric import IdealTransport
 from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks, WeightedMaxMin
-from fredfw.testing import (
-    CollectiveTests,
-    PlacementTests,
-    RouterTests,
-    SamplerTests,
-    SharingPolicyTests,
-    check_admission,
-    check_collective,
-    check_exporter,
-    check_placement,
-    check_router,
-    check_sampler,
-    check_sharing_policy,
-    check_topology,
-    check_transport,
-    check_workload,
-)
 from fredfw.testing.conformance import ConformanceError, Faults, check_all, describe, outcome, seeded
 from fredfw.testing.fabrics import grid, standard
 from fredfw.workloads import LinearPlacement, SnakePlacement
@@ -41,8 +24,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 class Three:
-    """A case with checks of its own."""
-
     def __str__(self) -> str:
         return "three"
 
@@ -144,29 +125,29 @@ def test_the_kit_is_documented(monkeypatch: pytest.MonkeyPatch) -> None:
             assert f"| `{check.__name__}` | {str(check.__doc__).replace('``', '`')} |" in section
 
 
-class TestShortestPath(RouterTests):
+class TestShortestPath(testing.RouterTests):
     plugin = fredfw
     routers = (ShortestPathRouter(),)
     fabrics = (grid(7), grid(6, closed=True), grid(3, 4), grid(2, 3, 2), grid(5, 3, closed=True))
 
 
-class TestDirect(CollectiveTests):
+class TestDirect(testing.CollectiveTests):
     plugin = fredfw
     algorithms = (DirectAlgorithm(),)
 
 
-class TestPlacements(PlacementTests):
+class TestPlacements(testing.PlacementTests):
     plugin = fredfw
     placements = (LinearPlacement(), SnakePlacement())
     fabrics = (*standard(), grid(2, 3, 2), grid(5))
 
 
-class TestSharing(SharingPolicyTests):
+class TestSharing(testing.SharingPolicyTests):
     plugin = fredfw
     policies = (MaxMin(), StrictLinks(), CircuitPreempt(), WeightedMaxMin(), WeightedMaxMin({"a": 2.0, "b": 0.5}))
 
 
-class TestSamplers(SamplerTests):
+class TestSamplers(testing.SamplerTests):
     plugin = fredfw
     samplers = (GridSampler(), RandomSampler(trials=4, seed=2), HalvingSampler(eta=2.0, trials=6))
 
@@ -180,16 +161,16 @@ MICROBENCHMARK: Any = PLUGINS.workloads.get("microbenchmark")
 @pytest.mark.parametrize(
     ("check", "subject", "options"),
     [
-        (check_topology, FRAMEWORK.topology("switch", npus=2), {}),
-        (check_admission, FRAMEWORK.topology("optical-ring", npus=3), {}),
-        (check_router, ShortestPathRouter(), {"fabric": grid(3)}),
-        (check_collective, DirectAlgorithm(), {"ranks": [1, 2, 3]}),
-        (check_workload, MICROBENCHMARK(ranks=64), {"system": System(npus=64)}),
-        (check_placement, LinearPlacement(), {}),
-        (check_sharing_policy, MaxMin(), {}),
-        (check_transport, IdealTransport(), {}),
-        (check_exporter, PLUGINS.exporters.get("csv")(), {}),
-        (check_sampler, GridSampler(), {}),
+        (testing.check_topology, FRAMEWORK.topology("switch", npus=2), {}),
+        (testing.check_admission, FRAMEWORK.topology("optical-ring", npus=3), {}),
+        (testing.check_router, ShortestPathRouter(), {"fabric": grid(3)}),
+        (testing.check_collective, DirectAlgorithm(), {"ranks": [1, 2, 3]}),
+        (testing.check_workload, MICROBENCHMARK(ranks=64), {"system": System(npus=64)}),
+        (testing.check_placement, LinearPlacement(), {}),
+        (testing.check_sharing_policy, MaxMin(), {}),
+        (testing.check_transport, IdealTransport(), {}),
+        (testing.check_exporter, PLUGINS.exporters.get("csv")(), {}),
+        (testing.check_sampler, GridSampler(), {}),
     ],
 )
 def test_calls_pass_what_is_sound(check: Callable[..., None], subject: Any, options: dict[str, Any]) -> None:

@@ -10,18 +10,8 @@ import pytest
 from attrs import evolve, frozen
 from kit import changed, found
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    GroupView,
-    Pattern,
-    Phase,
-    Schedule,
-    in_series,
-    parallel,
-    ring_schedule as rings,
-    units,
-)
+from fredfw import GroupView, ring_schedule as rings, units
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule, in_series, parallel
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.testing.collective import CollectiveCase
 from fredfw.testing.fabrics import grid

@@ -13,36 +13,16 @@ import pytest
 from attrs import define, evolve, frozen
 from kit import changed, found
 
-from fredfw import (
-    Call,
-    Costs,
-    DeviceMesh,
-    Exporter,
-    Fabric,
-    GraphBuilder,
-    MemoryUse,
-    Pattern,
-    Placement,
-    RunResult,
-    Sampler,
-    Search,
-    SearchSpace,
-    System,
-    TaskGraph,
-    Told,
-    Transport,
-    Trial,
-    Work,
-    Workload,
-    units,
-)
+from fredfw import Exporter, Pattern, RunResult, Sampler, Search, SearchSpace, Told, Trial, units
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import Comparison
+from fredfw.fabric import Call, Costs, Fabric, Transport
 from fredfw.testing.conformance import Case
 from fredfw.testing.exporter import ExporterCase, results
 from fredfw.testing.models import PlacementCase, SamplerCase, TransportCase
 from fredfw.testing.workload import WorkloadCase
 from fredfw.typing import IntArray
+from fredfw.workloads import DeviceMesh, GraphBuilder, MemoryUse, Placement, System, TaskGraph, Work, Workload
 
 
 @frozen
@@ -50,7 +30,6 @@ class Steps(Workload):
     """Computation and an all-reduce, with one fault or none."""
 
     name: ClassVar[str] = "steps"
-
     dp: int = units.option(4, validator=units.whole(1), help="workers")
     fault: str = units.option("none", help="which")
 
@@ -86,21 +65,15 @@ class Steps(Workload):
         return graph
 
 
-@pytest.mark.parametrize(
-    ("fault", "conserved", "expected"),
-    [
+def test_work_that_is_not_conserved_and_a_workload_that_needs_more() -> None:
+    for fault, conserved, expected in (
         # Three repetitions of 1e12 FLOP on each of four workers, and of two.
         ("copies", "flops", "has 1.2e+13 flops in all, steps(dp=2, fault='copies') has 6e+12; they are to do the same"),
         ("none", "mp", "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops, samples, tokens"),
         ("more samples", "samples", "has 32 samples in all"),
-    ],
-)
-def test_work_that_is_not_conserved(fault: str, conserved: str, expected: str) -> None:
-    case = WorkloadCase(subject=Steps(4, fault), splits=[Steps(2, fault)], conserved=[conserved])
-    assert expected in found(case, "work_is_conserved")
-
-
-def test_a_workload_that_needs_more() -> None:
+    ):
+        case = WorkloadCase(subject=Steps(4, fault), splits=[Steps(2, fault)], conserved=[conserved])
+        assert expected in found(case, "work_is_conserved")
     message = found(WorkloadCase(subject=Steps(17)), "workers_fit_the_system")
     assert message == "there are 17 workers for 16 NPUs; give a larger system="
 
@@ -110,7 +83,6 @@ class Wrong(Placement):
     """NPU order, with one fault."""
 
     name: ClassVar[str] = "wrong"
-
     fault: str = units.option("none", help="which")
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
@@ -132,7 +104,6 @@ class Priced(Transport):
     """Costs with one fault or none."""
 
     name: ClassVar[str] = "priced"
-
     fault: str = units.option("none", help="which")
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
@@ -154,7 +125,6 @@ class Everything(Sampler):
     """All points, with one fault or none."""
 
     name: ClassVar[str] = "everything"
-
     fault: str = units.option("none", help="which")
 
     def start(self, space: SearchSpace) -> Search:

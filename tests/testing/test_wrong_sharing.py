@@ -24,7 +24,6 @@ class Unfair(SharingPolicy):
     """Max-min, with one fault."""
 
     name: ClassVar[str] = "unfair"
-
     fault: str = units.option("none", help="which")
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
