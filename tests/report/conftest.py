@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from fredfw import Comparison, RunResult
 from fredfw.collectives import Pattern, Schedule
-from fredfw.experiment.results import (
-    CollectiveResult,
-    CollectiveSweep,
-    Comparison,
-    Row,
-    RunResult,
-    Saving,
-    SavingClaim,
-    SavingGroup,
-    Status,
-)
+from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Row, Saving, SavingClaim, SavingGroup, Status
 from fredfw.experiment.study.results import Objective, RungCount, StudyPoint, StudyResult
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation import Bound
@@ -56,12 +47,8 @@ def comparison() -> Comparison:
         _row("other", "mesh", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.005),
         _row("other", "C", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.001),
     )
-    approximated = "net on mesh has many transfers"
-    made: dict[str, Any] = {
-        "provenance": {"fidelity": "exact"},
-        "statistics": {"solves": 3},
-        "approximated": approximated,
-    }
+    said = "net on mesh has many transfers"
+    made: dict[str, Any] = {"provenance": {"fidelity": "exact"}, "statistics": {"solves": 3}, "approximated": said}
     return Comparison("Two on [three]", "mesh", rows, **made)
 
 
@@ -143,16 +130,11 @@ def run(pair: Fabric) -> RunResult:
 @pytest.fixture
 def sweep(pair: Fabric) -> CollectiveSweep:
     def result(size: float, duration: float, **candidates: float) -> CollectiveResult:
-        about: dict[str, Any] = {
-            "pattern": "all-reduce",
-            "algorithm": "ring",
-            "ranks": 2,
-            "steps": 2,
-            "fidelity": "exact",
-        }
+        about: dict[str, Any] = {"pattern": "all-reduce", "algorithm": "ring", "ranks": 2, "fidelity": "exact"}
         about |= {"size": size, "duration": duration, "algbw": size / duration, "busbw": size / duration}
         return CollectiveResult(
             **about,
+            steps=2,
             link_bytes=np.array([size, size, size, 0.0]),
             link_utilization=np.array([0.5, 0.5, 0.5, 0.0]),
             energy=size * 3e-3,

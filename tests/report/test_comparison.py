@@ -18,12 +18,10 @@ from fredfw.report.ranking import Ranking
 
 
 def shown(comparison: Comparison, ranking: Ranking | None = None, **changes: Any) -> str:
-    """Return what is printed of ``comparison`` after ``changes``."""
     return printed(comparison_report(evolve(comparison, **changes), ranking or Ranking()))
 
 
 def changed(comparison: Comparison, **changes: Any) -> tuple[Row, ...]:
-    """Return the rows after ``changes`` of each."""
     return tuple(evolve(row, **changes) for row in comparison.rows)
 
 
@@ -314,13 +312,11 @@ def test_a_cell_without_a_result_is_a_row_with_its_reason(comparison: Comparison
     long = "needs 120 GB of memory per NPU (weights 60 GB, optimizer 60 GB), but an NPU has 80 GB"
     swept = _swept(comparison, "mesh")
     names: dict[str, Any] = {"workload_template": "mp{mp} pp{pp}", "fabric_template": "mesh"}
-    told: dict[str, Any] = {"key": "npu.memory", "accepted": "160 GB or more"}
+    told: dict[str, Any] = {**names, "key": "npu.memory", "accepted": "160 GB or more"}
     failures = (
         Failure("mp4 pp1", "mesh", long, True, workload_settings={"mp": 4, "pp": 1}, place=1, **names),
         Failure("mp4 pp2", "mesh", "broke", False, workload_settings={"mp": 4, "pp": 2}, place=4, **names),
-        Failure(
-            "mp4 pp4", "mesh", "is too small", True, workload_settings={"mp": 4, "pp": 4}, place=4, **names, **told
-        ),
+        Failure("mp4 pp4", "mesh", "is too small", True, workload_settings={"mp": 4, "pp": 4}, place=4, **told),
     )
     text = shown(swept, failures=failures)
     rows = [row for row in cells(text) if row[0].isdigit()]

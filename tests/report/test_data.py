@@ -17,11 +17,6 @@ from fredfw.report.exporters import CsvExporter, HtmlExporter, JsonExporter, Tra
 from fredfw.testing import ExporterTests
 
 
-def test_causes_come_as_most_are_declared_and_then_by_name() -> None:
-    found = ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}])
-    assert found == ("compute", "bubble", "dp", "load", "alpha", "zeta")
-
-
 def test_comparison_as_json_and_csv(comparison: Comparison) -> None:
     document = json.loads(comparison.to_json())
     assert list(document)[:5] == ["format", "version", "title", "baseline", "rows"]
@@ -67,13 +62,15 @@ def test_swept_fields_are_columns_and_keys(comparison: Comparison) -> None:
     assert (entry["baseline_workload"], entry["workload_template"]) == ("another", "net")
 
 
-def test_rows_of_one_sweep_are_one_group(comparison: Comparison) -> None:
+def test_rows_of_one_sweep_are_one_group_and_causes_come_as_most_are_declared(comparison: Comparison) -> None:
     rows = [evolve(row, workload_template="{x}", workload_settings={"x": row.workload}) for row in comparison.rows]
     (group,) = groups(rows)
     assert (group.name, group.fields, len(group.rows), group.baseline_workloads) == ("{x}", ("x",), 5, {})
     (group,) = groups([evolve(row, baseline_workload="net") for row in rows])
     assert group.baseline_workloads == {"net": "x=net"}
     assert [group.name for group in groups(comparison.rows)] == ["net", "other"]
+    found = ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}])
+    assert found == ("compute", "bubble", "dp", "load", "alpha", "zeta")
 
 
 def test_runs_and_sweeps_as_json_and_csv(run: RunResult, sweep: CollectiveSweep) -> None:

@@ -65,7 +65,7 @@ def texts(axes: Axes) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_bars_are_iteration_times_with_their_unit_and_what_is_known_of_them(comparison: Comparison) -> None:
+def test_bars_are_times_with_what_is_known_of_them_in_declared_colours(comparison: Comparison) -> None:
     first, second = panels(comparison.rows)
     assert [axes.get_xlabel() for axes in (first, second)] == ["iteration time (ms)"] * 2
     assert [axes.get_title(loc="left") for axes in (first, second)] == ["net", "other"]
@@ -86,6 +86,12 @@ def test_bars_are_iteration_times_with_their_unit_and_what_is_known_of_them(comp
     (legend,) = (legend for axes in figure.axes if (legend := axes.get_legend()))
     causes = ["compute", "bubble", "exposed mp", "exposed dp", "exposed zeta"]
     assert [text.get_text() for text in legend.get_texts()] == [*causes, "calibrated (fitted) cell", "published value"]
+    declared = {"dp": "#E69F00", "mp": "", "absent": "#000000"}
+    rows = [evolve(row, colours=declared) for row in comparison.rows]
+    found = colours([one for one in charts.charts(rows) if isinstance(one, Bars)])
+    assert (found["compute"], found["dp"]) == ("#0072B2", "#E69F00")
+    assert len(set(found.values())) == len(found)
+    assert "absent" not in found
 
 
 def test_no_text_overlaps_another_at_the_width_of_a_column(comparison: Comparison) -> None:
@@ -169,7 +175,6 @@ def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with()
 
 
 def training(rows: list[Row], samples: list[float]) -> tuple[Row, ...]:
-    """Return ``rows`` that train so many samples."""
     return tuple(
         evolve(row, work=work, throughput=Throughput.of(work, row.seconds, npus=4, peak=1e12, compute_scale=1.0))
         for row, work in zip(rows, map(Work, samples), strict=True)
@@ -212,15 +217,6 @@ def test_without_matplotlib_the_message_says_how_to_get_it(option: str, monkeypa
     monkeypatch.delitem(sys.modules, "fredfw.report.plots")
     with pytest.raises(InputError, match=rf"{option}: .*pip install 'fredfw\[plot\]'"), importing(option):
         __import__("fredfw.report.plots")
-
-
-def test_labels_have_the_colours_that_workloads_declare(comparison: Comparison) -> None:
-    declared = {"dp": "#E69F00", "mp": "", "absent": "#000000"}
-    rows = [evolve(row, colours=declared) for row in comparison.rows]
-    found = colours([one for one in charts.charts(rows) if isinstance(one, Bars)])
-    assert (found["compute"], found["dp"]) == ("#0072B2", "#E69F00")
-    assert len(set(found.values())) == len(found)
-    assert "absent" not in found
 
 
 def test_two_long_fields_are_a_map_for_each_fabric() -> None:
@@ -276,7 +272,6 @@ def panel(comparison: Comparison, saving: Saving) -> Axes:
 
 
 def break_even(comparison: Comparison, saving: Saving) -> list[tuple[float, float]]:
-    """Return the points of the line where nothing is saved."""
     axes = panel(comparison, saving)
     lines = [one for one in axes.collections if isinstance(one, ContourSet) and not one.filled]
     return [(float(x), float(y)) for line in lines for path in line.get_paths() for x, y in np.asarray(path.vertices)]

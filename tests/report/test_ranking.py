@@ -74,12 +74,10 @@ def test_rows_are_best_by_their_rate_and_what_few_have_ranks_no_other(comparison
     assert "1 cell does not have time and cost: not compared" in said
 
 
-def test_names_of_metrics_and_fields_are_accepted() -> None:
+def test_names_of_metrics_and_fields_are_accepted_and_columns_name_what_differs(comparison: Comparison) -> None:
     for sort in ("time", "-samples/s", "size", "-size", "workload.size"):
         Ranking(sort=sort, pareto=("time", "cost")).check([SIZE])
 
-
-def test_columns_name_what_differs_and_whose_a_field_of_both_is(comparison: Comparison) -> None:
     def titles(*rows: Row) -> list[list[str]]:
         columns = key_columns(rows)
         return [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]

@@ -97,8 +97,8 @@ EXPERIMENT = """
 [fabrics.f]
 topology = { name = "multi-dimensional", dimensions = ["ring 4"], bandwidths = ["100 GB/s"], latencies = ["1 ms"] }
 collectives = { default = "ring" }
-[workloads.w]
-workload = { name = "microbenchmark", size = "8 GB" }
+[workloads]
+w.workload = { name = "microbenchmark", size = "8 GB" }
 """
 
 
@@ -188,20 +188,17 @@ def test_a_study_without_a_best_point_says_why(study: StudyResult, points: slice
     assert not any(line.startswith("rank") for line in lines)
 
 
-def test_several_objectives_are_a_front_and_cells_that_differ_are_columns(study: StudyResult) -> None:
+def test_several_objectives_are_a_front_and_estimates_called_so(study: StudyResult) -> None:
     points = (study.points[0], evolve(study.points[1], fabric="ring", values={"tp": 2}))
     objectives = (*study.objectives, Objective("mfu", "", False))
     lines = shown(evolve(study, points=points, objectives=objectives, limits={}))
     assert "all 2 by least time and most mfu; rank 1 is the Pareto front" in lines
     assert "rank  fabric  tp  size  time (s)  MFU %  memory (GB)" in lines
     assert "   1  ring     2  -        1.500  50.00        3.000" in lines
-
-
-def test_estimates_are_called_so_and_their_error_is_told(study: StudyResult) -> None:
     errors = {"compressed": RungError(3, 0.00042, -0.0213)}
     rungs = (RungCount("estimate", 6, 4, 21, errors), RungCount("compressed", 3, 3, 4321))
-    points = tuple(evolve(one, estimated=True) for one in study.points)
-    lines = shown(evolve(study, points=points, rungs=rungs), 10)
+    estimated = tuple(evolve(one, estimated=True) for one in study.points)
+    lines = shown(evolve(study, points=estimated, rungs=rungs), 10)
     assert lines[4] == "times are estimates: no communication hinders another, and nothing was simulated"
     assert lines[-4:-1] == [
         "estimate: 6 points, 4 results, 21 events",

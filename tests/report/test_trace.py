@@ -96,9 +96,8 @@ def slices_of(events: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[
     found = defaultdict(list)
     for event in events:
         if event["ph"] == "X":
-            found[event["pid"], event["tid"]].append(
-                (round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000))
-            )
+            start, end = (round(time * 1000) for time in (event["ts"], event["ts"] + event["dur"]))
+            found[event["pid"], event["tid"]].append((start, end))
     return found
 
 

@@ -131,14 +131,13 @@ def test_a_page_of_a_comparison_says_all_that_is_needed_and_one_of_failures_alon
     assert "failed: broke" in check(page).text
 
 
-def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
+def test_pages_of_runs_and_studies_have_limits_best_points_links_pictures_fronts(
+    run: RunResult, study: StudyResult
+) -> None:
     parsed = check(HtmlExporter(command="fredfw run two.toml").export(run))
     assert parsed.ids == ["why", "time", "assumptions", "provenance", "again"]
     for part in ("critical path", "switch0->npu1", "a note", "What limits it"):
         assert part in parsed.text
-
-
-def test_a_page_of_a_study_has_best_points_links_a_picture_of_each_dimension_and_a_front(study: StudyResult) -> None:
     exporter = HtmlExporter(command="fredfw compare two.toml")
     points = tuple(evolve(one, breakdown={"mine": one.seconds or 0.0}) for one in study.points)
     found = evolve(study, points=points, provenance={"versions": {"fredfw": "0.1.0"}})
@@ -195,11 +194,8 @@ def test_without_jinja2_it_is_refused_before_anything_runs(monkeypatch: pytest.M
 def test_fifty_cells_are_less_than_two_megabytes() -> None:
     framework = fredfw.Framework()
     rates = [f"{rate} GB/s" for rate in (1, 2, 4, 8, 16)]
-    ring = {
-        "topology": "switch",
-        "sweep": {"npus": [4, 8], "link_bandwidth": rates},
-        "collectives": {"default": "ring"},
-    }
+    sweep = {"npus": [4, 8], "link_bandwidth": rates}
+    ring = {"topology": "switch", "sweep": sweep, "collectives": {"default": "ring"}}
     size = {"workload": "microbenchmark", "sweep": {"size": [f"{n} MB" for n in range(1, 6)]}}
     tables = {"fabrics": {"ring {npus} {link_bandwidth}": ring}, "workloads": {"{size}": size}}
     comparison = framework.compare(framework.load_experiment(tables))
@@ -259,9 +255,8 @@ def test_pictures_are_to_scale_and_those_of_two_fields_maps(comparison: Comparis
     dots = [Dot(1.0, 1.0, "a"), Dot(100.0, 100.0, "b"), Dot(10.0, 1.0, "c")]
     text = svg.drawn(Dots("", axis, axis, dots, diagonal=True))
     places = np.array([[float(x), float(y)] for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)])
-    (line,) = re.findall(
-        r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" stroke-width="1" stroke-dash', text
-    )
+    ends = " ".join(rf'{one}="([\d.]+)"' for one in ("x1", "y1", "x2", "y2"))
+    (line,) = re.findall(f'<line {ends} stroke-width="1" stroke-dash', text)
     assert [float(one) for one in line] == pytest.approx([*places[0], *places[1]], abs=0.02)
     first = comparison.rows[0]
     pairs = product((1, 2, 4, 8), repeat=2)
@@ -271,9 +266,8 @@ def test_pictures_are_to_scale_and_those_of_two_fields_maps(comparison: Comparis
     assert picture.caption.startswith("iteration time; the lighter the better")
 
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 @pytest.mark.slow
