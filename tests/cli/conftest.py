@@ -111,6 +111,7 @@ def fredfw_workloads(): return [Step, Failing]
 EXPERIMENT = """
 title = "Two speeds"
 baseline = "slow"
+references = [{ workload = "net", fabric = "fast", speedup = 1.25, source = "a paper" }]
 [fabrics]
 slow.topology = "tiny"
 slow.collectives.default = "direct"
@@ -118,11 +119,6 @@ fast.topology = { name = "tiny", rate = "2 GB/s" }
 fast.collectives.default = "direct"
 [workloads]
 net.workload = "step"
-[[references]]
-workload = "net"
-fabric = "fast"
-speedup = 1.25
-source = "a paper"
 """
 
 

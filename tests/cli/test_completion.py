@@ -11,16 +11,14 @@ from fredfw.cli import main
 
 EXPERIMENT = """
 plugins = ["never.py"]
-[fabrics.mesh]
-topology = "mesh2d"
+fabrics.mesh.topology = "mesh2d"
 [fabrics."switch of {npus}"]
 topology = "switch"
 sweep = { npus = [4, 8] }
 router = "shortest-path"
-[workloads.gradients]
-workload = { name = "microbenchmark", size = "1 MB" }
-[workloads.theirs]
-workload = "not-installed"
+[workloads]
+gradients.workload = { name = "microbenchmark", size = "1 MB" }
+theirs.workload = "not-installed"
 """
 
 

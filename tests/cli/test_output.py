@@ -42,13 +42,6 @@ def test_a_closed_standard_output_is_one_line_and_code_2(arguments: list[str]) -
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_each_file_that_was_written_is_named_on_standard_error() -> None:
-    result = fredfw("compare", TWO, "--json", "-", "--csv", "out.csv", "--plot", "\x1b[31m.svg")
-    assert (result.exit_code, json.loads(result.stdout)["format"]) == (0, "fredfw.comparison")
-    assert result.stderr == "wrote out.csv\nwrote \\x1b[31m.svg\n"
-    assert fredfw("compare", TWO, "--json", "-").stderr == ""
-
-
 def test_outputs_are_all_written_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("out.json").write_text("old")
 
@@ -74,7 +67,7 @@ def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
         assert running.stderr.read() == ""
 
 
-def test_results_go_through_exporters_which_short_options_are_too() -> None:
+def test_results_go_through_exporters_and_each_file_is_named_on_standard_error() -> None:
     succeeds("compare", TWO, "--export", "seconds", "all.txt", "--json", "all.json")
     assert Path("all.txt").read_text() == "2.0 1.5"
     assert Path("all.json").exists()
@@ -86,6 +79,10 @@ def test_results_go_through_exporters_which_short_options_are_too() -> None:
     assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
     assert Path("a.csv").read_text().startswith("workload,")
     assert Path("c.json").read_bytes() == Path("d.json").read_bytes()
+    result = fredfw("compare", TWO, "--json", "-", "--csv", "out.csv", "--plot", "\x1b[31m.svg")
+    assert (result.exit_code, json.loads(result.stdout)["format"]) == (0, "fredfw.comparison")
+    assert result.stderr == "wrote out.csv\nwrote \\x1b[31m.svg\n"
+    assert fredfw("compare", TWO, "--json", "-").stderr == ""
 
 
 RING = ("collective", "all-reduce", "--topology", "switch", "--set", "npus=4", "--algorithm", "ring")

@@ -16,7 +16,7 @@ from fredfw.plugin.manager import PluginInfo, PluginManager
 from fredfw.report import plugins
 
 
-def test_plugins_list() -> None:
+def test_plugins_list_of_all_kinds_or_one() -> None:
     rows = words(succeeds("plugins", "list"))
     assert ["topology", "tiny", "Two", "NPUs", "below", "one", "switch."] in rows
     assert ["workload", "step", "Compute,", "then", "reduce", "1", "GB", "of", "gradients."] in rows
@@ -33,9 +33,6 @@ def test_plugins_list() -> None:
     (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
     assert (tiny["kind"], tiny["distribution"], tiny["version"]) == ("topology", "fredfw-test-tiny", "1.0")
     assert tiny["description"] == "Two NPUs below one switch."
-
-
-def test_plugins_list_of_one_kind() -> None:
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
     assert [row[2] for row in rows] == [
         *("circuit-preempt", "dcqcn", "dctcp", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min")
@@ -140,7 +137,6 @@ workloads.one.workload = "step"
 
 @pytest.fixture(autouse=True)
 def evil(plugin: Path) -> Path:
-    """Write a plugin file and an experiment that names it."""
     file = Path("sub/evil.py")
     file.parent.mkdir()
     file.write_text(HOOK)

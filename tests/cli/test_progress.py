@@ -20,16 +20,10 @@ from fredfw.cli.output import progress_bar
 
 EXPERIMENT = """
 title = "Two fabrics"
-[fabrics.mesh]
-topology = { name = "mesh2d", rows = 2, columns = 2 }
-collectives = { default = "ring" }
-[fabrics.switch]
-topology = { name = "switch", npus = 4 }
-collectives = { default = "ring" }
-[workloads.small]
-workload = { name = "microbenchmark", size = "1 MB" }
-[workloads.large]
-workload = { name = "microbenchmark", size = "1 GB" }
+fabrics.mesh = { topology = { name = "mesh2d", rows = 2, columns = 2 }, collectives = { default = "ring" } }
+fabrics.switch = { topology = { name = "switch", npus = 4 }, collectives = { default = "ring" } }
+workloads.small.workload = { name = "microbenchmark", size = "1 MB" }
+workloads.large.workload = { name = "microbenchmark", size = "1 GB" }
 """
 # Interrupts this process as Ctrl-C does: after one cell, or before a collective of more than 1 MB.
 STOP = """

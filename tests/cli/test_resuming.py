@@ -19,10 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reas
 SIZES = 20
 EXPERIMENT = f"""
 title = "Many cells"
-[fabrics.mesh]
-topology = {{ name = "mesh2d", rows = 2, columns = 2 }}
-[fabrics.switch]
-topology = {{ name = "switch", npus = 4 }}
+fabrics.mesh.topology = {{ name = "mesh2d", rows = 2, columns = 2 }}
+fabrics.switch.topology = {{ name = "switch", npus = 4 }}
 [workloads."sum {{size}}"]
 workload = {{ name = "microbenchmark" }}
 sweep = {{ size = {[1000 * (one + 1) for one in range(SIZES)]} }}

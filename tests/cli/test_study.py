@@ -30,12 +30,8 @@ columns = { path = "fabrics.mesh.topology.columns", divisors_of = 16 }
 STEPS = """
 objective = { minimise = "time" }
 space = { SPACE }
-
-[fabrics.mesh]
-topology = { name = "mesh2d", rows = 1, columns = 2 }
-
-[workloads.train]
-workload = "step"
+fabrics.mesh.topology = { name = "mesh2d", rows = 1, columns = 2 }
+workloads.train.workload = "step"
 """
 COLUMNS = 'columns = { path = "fabrics.mesh.topology.columns", values = VALUES }'
 NAMES = 'name = { path = "workloads.train.workload.name", values = ["step", "failing"] }'
@@ -151,9 +147,7 @@ def test_what_has_no_form_the_former_command_and_outputs_over_inputs_are_refused
     succeeds("compare", "outer.toml")
 
 
-@pytest.mark.parametrize(
-    "option", [("--sort", "time"), ("--pareto", "time,memory"), ("--strict",), ("--plot", "a.png")]
-)
+@pytest.mark.parametrize("option", [("--sort", "time"), ("--pareto", "time,cost"), ("--strict",), ("--plot", "a.png")])
 def test_what_needs_a_matrix_of_cells_is_refused_for_a_space(option: tuple[str, ...]) -> None:
     assert refused(*COMPARE, *option).startswith(f"study.toml: {option[0]}: is for a matrix of cells")
     assert not Path("study.cells").exists()
