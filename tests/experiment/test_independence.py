@@ -26,7 +26,6 @@ TRAINING = {"name": "transformer", **SHAPE, "mp": 2, "dp": 2}
 
 
 def rows(topology: dict[str, Any], workloads: dict[str, Any]) -> dict[str, Row]:
-    """Return the row of each workload, of one comparison."""
     framework = Framework(PLUGINS)
     experiment = framework.load_experiment({"fabrics": {"net": {"topology": topology}}, "workloads": workloads})
     return {row.workload: row for row in framework.compare(experiment).rows}

@@ -25,10 +25,8 @@ from fredfw.workloads import System
 
 # A line of four NPUs whose links carry 1 GB/s, in no time: 1 GB takes a second.
 LINE = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s", "link_latency": "0 ns"}}
-TREE = {
-    "topology": {"name": "fat-tree", "npus": 16, "radix": 8, "oversubscription": 3.0},
-    "collectives": {"default": "direct"},
-}
+FAT_TREE = {"name": "fat-tree", "npus": 16, "radix": 8, "oversubscription": 3.0}
+TREE = {"topology": FAT_TREE, "collectives": {"default": "direct"}}
 MESSAGE = {"name": "microbenchmark", "pattern": "point-to-point", "ranks": 2, "size": "1 GB"}
 MODEL = {"name": "transformer", "layers": 4, "hidden": 256, "heads": 4, "sequence": 64, "vocabulary": 100}
 TRAINING = {**MODEL, "mp": 2, "dp": 4}

@@ -49,7 +49,6 @@ def rows(path: Path) -> list[Any]:
 
 
 def begun(path: Path) -> Store:
-    """A store whose file is there."""
     store = Store.open(path)
     store.put("first", "here", FAILURE)
     store.flush()
@@ -204,7 +203,6 @@ def test_a_folder_that_cannot_be_written_is_refused() -> None:
 
 
 def limited(store: Store, pages: int) -> None:
-    """Let nothing more fit."""
     assert store._connection is not None
     store._connection.execute(f"PRAGMA max_page_count = {pages}")
 

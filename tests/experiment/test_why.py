@@ -79,9 +79,7 @@ def test_bytes_by_label_add_up_and_a_copy_of_a_result_has_a_path_without_its_bou
 
 
 SWITCH: dict[str, Any] = {"name": "switch", "npus": 6, "link_bandwidth": 100.0, "link_latency": 0.0}
-OPERATIONS = st.lists(
-    st.tuples(st.permutations(range(6)), st.integers(1, 4), st.integers(1, 10**6)), min_size=1, max_size=25
-)
+OPERATION = st.tuples(st.permutations(range(6)), st.integers(1, 4), st.integers(1, 10**6))
 
 
 def graph_of(operations: list[tuple[list[int], int, int]]) -> tuple[fredfw.TaskGraph, float, dict[str, float]]:
@@ -111,7 +109,7 @@ def graph_of(operations: list[tuple[list[int], int, int]]) -> tuple[fredfw.TaskG
 
 
 @settings(max_examples=12, deadline=None, phases=[Phase.generate])
-@given(OPERATIONS)
+@given(st.lists(OPERATION, min_size=1, max_size=25))
 def test_the_path_is_the_longest_one_where_nothing_is_shared(operations: list[tuple[list[int], int, int]]) -> None:
     graph, seconds, parts = graph_of(operations)
     fabric = FRAMEWORK.topology(**SWITCH).build()

@@ -20,9 +20,7 @@ SETUP = 25e-6
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    fabrics = [
-        f"{name} {nodes} {rate}" for name in ("WRHT", "Ring", "H-Ring", "BT") for nodes in NODES for rate in RATES
-    ]
+    fabrics = [f"{one} {nodes} {rate}" for one in ("WRHT", "Ring", "H-Ring", "BT") for nodes in NODES for rate in RATES]
     kept = [f"{name}-kept {nodes} 40 Gbps" for name in ("WRHT", "Ring") for nodes in NODES]
     return FRAMEWORK.compare(FRAMEWORK.load_experiment(FILE, fabrics=fabrics + kept))
 
@@ -69,9 +67,8 @@ def test_every_cell_takes_the_time_of_its_steps(comparison: Comparison, algorith
     measured, size = exposed(comparison), 4 * parameters(network)
     for nodes in NODES:
         for rate, bandwidth in RATES.items():
-            expected = sum(
-                steps * (share * size / bandwidth + SETUP) for steps, share in steps_and_share(algorithm, nodes)
-            )
+            parts = steps_and_share(algorithm, nodes)
+            expected = sum(steps * (share * size / bandwidth + SETUP) for steps, share in parts)
             assert measured[f"{algorithm} {nodes} {rate}", network] == pytest.approx(expected, rel=1e-9)
 
 

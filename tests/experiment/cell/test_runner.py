@@ -55,8 +55,6 @@ class Sick(Topology):
 
 
 class Turns(Admission):
-    """Flows take turns, and are counted."""
-
     def __init__(self) -> None:
         self.turns = 0
 
@@ -342,7 +340,7 @@ def test_check_and_run_refuse_the_same(fabric: dict[str, Any], workload: Any, ke
     assert message in texts[0]
 
 
-def test_a_router_without_trees_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_routers_without_trees_and_placements_that_refuse_axes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def tree(*_: object) -> fredfw.Routes:
         raise UnsupportedError("no all-reduce tree")
 
@@ -351,6 +349,9 @@ def test_a_router_without_trees_is_told_as_such(monkeypatch: pytest.MonkeyPatch)
     fabric = {"topology": "fred", "router": "shortest-path", "collectives": {"default": "in-network"}}
     with pytest.raises(UnsupportedError, match=r"fabrics\.f\.router: no all-reduce tree"):
         run(fabric, "microbenchmark")
+    fabric = {"topology": "fred", "placement": {"name": "nested", "axes": ["dp", "xp"]}}
+    with refused("fabrics.f.placement.axes[1]", "has no axis 'xp'"):
+        run(fabric, SMALL)
 
 
 def test_check_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,12 +418,6 @@ def test_blocks_that_ranks_could_overlap_have_a_note() -> None:
         "another is at the one before; --fidelity exact lets them",
     )
     assert exact.notes == ()
-
-
-def test_a_placement_that_refuses_the_axes_is_named() -> None:
-    fabric = {"topology": "fred", "placement": {"name": "nested", "axes": ["dp", "xp"]}}
-    with refused("fabrics.f.placement.axes[1]", "has no axis 'xp'"):
-        run(fabric, SMALL)
 
 
 RING = {"topology": {"name": "switch", "npus": 4}}

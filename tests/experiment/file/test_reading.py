@@ -93,13 +93,16 @@ def test_files_beside_the_experiment_are_used_and_recorded(experiment: Path, mon
     assert trusting().load_experiment(tomllib.loads(EXPERIMENT)).plugins == ("fabrics/pair.py",)
 
 
-def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
+def test_a_changed_file_needs_a_new_framework_and_a_broken_one_is_named(experiment: Path) -> None:
     framework = trusting()
     framework.load_experiment(experiment)
     write(experiment, 4e9)
     with refused("plugins[0]", "'fabrics/pair.py' has changed since it was loaded", file=str(experiment)):
         framework.load_experiment(experiment)
     assert trusting().run(experiment, workload="sum").seconds == pytest.approx(0.25)
+    (experiment.parent / "fabrics" / "pair.py").write_text("import no_such_module")
+    with pytest.raises(PluginError, match=r"pair\.toml: plugins\[0\]: plugin 'pair\.py' .* cannot be imported: "):
+        trusting().load_experiment(experiment)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +117,6 @@ def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
 def test_what_is_no_plugin_file(experiment: Path, plugins: str, key: str, message: str) -> None:
     experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"]', plugins))
     with refused(key, message, file=str(experiment)):
-        trusting().load_experiment(experiment)
-
-
-def test_a_broken_file_is_named_with_file_and_key(experiment: Path) -> None:
-    (experiment.parent / "fabrics" / "pair.py").write_text("import no_such_module")
-    with pytest.raises(PluginError, match=r"pair\.toml: plugins\[0\]: plugin 'pair\.py' .* cannot be imported: "):
         trusting().load_experiment(experiment)
 
 

@@ -100,10 +100,7 @@ def test_everything() -> None:
 
 
 def test_scales_are_shared_changed_and_not_chained() -> None:
-    rows = {
-        "a": {"workload": "microbenchmark", "scaled_like": "b"},
-        "b": {"workload": "microbenchmark", "compute_scale": 0.5},
-    }
+    rows = {"a": {"workload": "cnn", "scaled_like": "b"}, "b": {"workload": "cnn", "compute_scale": 0.5}}
     assert [one.compute_scale for one in parse(content(workloads=rows)).workloads] == [0.5, 0.5]
     experiment = parse(content())
     changed = experiment.with_compute_scale("net", 3.0)

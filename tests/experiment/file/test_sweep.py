@@ -40,10 +40,8 @@ def test_a_section_per_combination_the_first_key_slowest() -> None:
     assert fabrics == ["m 40 Gbps 4", "m 1 TB/s 4", "m 40 Gbps 2", "m 1 TB/s 2"]
     assert workloads == ["sum 1 MB", "sum 1 GB"]
     last = outline.fabrics[-1]
-    assert (last.template, last.settings) == (
-        "m {link_bandwidth} {columns}",
-        {"columns": 2, "link_bandwidth": "1 TB/s"},
-    )
+    assert last.template == "m {link_bandwidth} {columns}"
+    assert last.settings == {"columns": 2, "link_bandwidth": "1 TB/s"}
     assert last.written == {"topology": {**MESH, "columns": 2, "link_bandwidth": "1 TB/s"}}
     assert outline.workloads[0].written == {"workload": {"name": "microbenchmark", "size": "1 MB"}}
 
@@ -64,7 +62,7 @@ def test_a_sweep_is_what_its_sections_are_one_by_one() -> None:
     assert evolve(together, rows=tuple(rows)).to_json() == apart.to_json()
 
 
-def test_values_may_be_of_any_type_and_names_may_have_braces() -> None:
+def test_values_may_be_of_any_type_names_may_have_braces_and_fields_be_of_nested_plugins() -> None:
     arities = {"topology": "fred", "sweep": {"arity": [[2, 2], [4]], "io_controllers": [0]}}
     experiment = FRAMEWORK.load_experiment({**swept(), "fabrics": {"fred {arity} {io_controllers}": arities}})
     assert [one.name for one in experiment.fabrics] == ["fred [2, 2] 0", "fred [4] 0"]
@@ -72,9 +70,15 @@ def test_values_may_be_of_any_type_and_names_may_have_braces() -> None:
     tables = {**swept(), "fabrics": {"a {b}": {"topology": MESH}}}
     (fabric,) = reading.parse(tables).fabrics
     assert (fabric.name, fabric.template, fabric.settings) == ("a {b}", "a {b}", {})
+    node = {"name": "cluster", "nodes": 2, "node": "switch"}
+    for sweep in ({"topology.node.npus": [2, 4]}, {"topology": {"node": {"npus": [2, 4]}}}):
+        tables = swept("{topology.node.npus} NPUs", topology=node, sweep=sweep)
+        experiment = FRAMEWORK.load_experiment(tables)
+        assert [one.name for one in experiment.fabrics] == ["2 NPUs", "4 NPUs"]
+        assert [len(one.topology.build().npus) for one in experiment.fabrics] == [4, 8]
 
 
-def test_other_keys_of_a_fabric_are_swept_by_their_paths() -> None:
+def test_other_keys_and_topologies_are_swept_with_fields_that_all_have() -> None:
     sharing = ["max-min", {"name": "strict-links", "weights": [1, 2]}]
     tables = swept(
         "{sharing}, {collectives.all-reduce}, {columns}",
@@ -90,18 +94,6 @@ def test_other_keys_of_a_fabric_are_swept_by_their_paths() -> None:
         "collectives": {"all-reduce": "ring"},
     }
     assert tables["fabrics"]["{sharing}, {collectives.all-reduce}, {columns}"]["topology"] == MESH
-
-
-def test_fields_of_nested_plugins_are_swept_with_and_without_quotes() -> None:
-    node = {"name": "cluster", "nodes": 2, "node": "switch"}
-    for sweep in ({"topology.node.npus": [2, 4]}, {"topology": {"node": {"npus": [2, 4]}}}):
-        tables = swept("{topology.node.npus} NPUs", topology=node, sweep=sweep)
-        experiment = FRAMEWORK.load_experiment(tables)
-        assert [one.name for one in experiment.fabrics] == ["2 NPUs", "4 NPUs"]
-        assert [len(one.topology.build().npus) for one in experiment.fabrics] == [4, 8]
-
-
-def test_topologies_are_swept_with_fields_that_all_have() -> None:
     sweep = {"link_bandwidth": ["1 GB/s"], "topology": ["ring", {"name": "switch", "npus": 8}]}
     tables = swept("{topology}, {link_bandwidth}", sweep=sweep)
     del tables["fabrics"]["{topology}, {link_bandwidth}"]["topology"]

@@ -18,17 +18,11 @@ def content(speedup: float, **changes: Any) -> dict[str, Any]:
 
     def mesh(bandwidth: str) -> dict[str, Any]:
         topology = {"name": "mesh2d", "rows": 2, "columns": 2, "link_bandwidth": bandwidth, "link_latency": 0}
-        return {
-            "topology": {**topology, "io_controllers": False},
-            "placement": "snake",
-            "collectives": {"default": "ring"},
-        }
+        made = {**topology, "io_controllers": False}
+        return {"topology": made, "placement": "snake", "collectives": {"default": "ring"}}
 
-    net = {
-        "workload": {"name": "cnn", "model": "vgg-16"},
-        "calibration": {"fabric": "fast", "speedup": speedup},
-        **changes,
-    }
+    fitted = {"fabric": "fast", "speedup": speedup}
+    net = {"workload": {"name": "cnn", "model": "vgg-16"}, "calibration": fitted, **changes}
     return {"fabrics": {"slow": mesh("100 GB/s"), "fast": mesh("200 GB/s")}, "workloads": {"net": net}}
 
 

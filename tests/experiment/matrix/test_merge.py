@@ -18,6 +18,8 @@ title = "Cells"
 baseline = "mesh {columns}"
 priorities = ["pp", "mp"]
 npu = { peak = "1 TFLOP/s" }
+references = [{ workload = "sum", fabric = "fred", speedup = 2.5, source = "a paper" }]
+workloads.sum.workload = "microbenchmark"
 
 [fabrics."mesh {columns}"]
 sweep = { columns = [2, 3] }
@@ -31,19 +33,10 @@ topology = { name = "fred", arity = [2, 2] }
 collectives = { default = "in-network" }
 baseline = "mesh 2"
 
-[workloads.sum]
-workload = "microbenchmark"
-
 [workloads.net]
 workload = { name = "transformer", layers = 4, hidden = 64, sequence = 32, heads = 4, vocabulary = 100, mp = 2, pp = 2 }
 compute_scale = 0.3
 calibration = { fabric = "fred", speedup = 3 }
-
-[[references]]
-workload = "sum"
-fabric = "fred"
-speedup = 2.5
-source = "a paper"
 
 [[savings]]
 name = "S"
@@ -119,12 +112,9 @@ def refused(*stores: str) -> InputError:
 
 
 MEASURED = """
-[fabrics.star]
-topology = { name = "switch", npus = 4 }
-transport = { name = "measured", file = "tables/star.csv" }
-
-[workloads.sum]
-workload = "microbenchmark"
+fabrics.star.topology = { name = "switch", npus = 4 }
+fabrics.star.transport = { name = "measured", file = "tables/star.csv" }
+workloads.sum.workload = "microbenchmark"
 """
 
 

@@ -182,8 +182,6 @@ def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
 
 
 class Counting(Store):
-    """Counts what it is given, too."""
-
     puts = 0
 
     def put(self, key: str, environment: str, outcome: Cell | Failure) -> None:
@@ -284,9 +282,8 @@ def test_memories_have_bandwidths_and_latencies_too_and_estimates_a_sensitivity(
         shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 8}
         tables = experiment({"one": 1e11}, {"name": "transformer", **shape})
         tables["npu"] = {"memory": 8e7}
-        tables["fabrics"]["one"]["memories"] = [
-            {"name": "cxl", "scope": "npu", "bandwidth": bandwidth, "latency": latency}
-        ]
+        cxl = {"name": "cxl", "scope": "npu", "bandwidth": bandwidth, "latency": latency}
+        tables["fabrics"]["one"]["memories"] = [cxl]
         return tables
 
     matrix = FRAMEWORK.load_experiment(spilling(1e11, 1e-3))

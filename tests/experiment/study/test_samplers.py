@@ -40,9 +40,8 @@ def test_a_grid_asks_for_all_at_once_and_random_points_follow_from_the_seed_and_
     assert rounds(RandomSampler(trials=20, seed=5), line(50), distance) != [asked]
     assert rounds(RandomSampler(trials=20), line(5), distance) == [[Trial(one) for one in range(5)]]
     """Of 2,000 draws of 2 of 5 points each is drawn 800 times, give or take four standard deviations of 22."""
-    drawn = Counter(
-        one.point for seed in range(2000) for one in rounds(RandomSampler(trials=2, seed=seed), line(5), distance)[0]
-    )
+    samplers = (RandomSampler(trials=2, seed=seed) for seed in range(2000))
+    drawn = Counter(one.point for sampler in samplers for one in rounds(sampler, line(5), distance)[0])
     assert all(abs(drawn[one] - 800) < 88 for one in range(5))
 
 

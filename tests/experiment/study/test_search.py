@@ -41,7 +41,6 @@ class Fragile(Workload):
     """Computes so many seconds; 3 do not fit, and 5 fail."""
 
     name: ClassVar[str] = "fragile"
-
     seconds: float = units.option(1.0, help="of computation")
     ranks: int = units.option(1, help="that compute")
 
@@ -63,7 +62,6 @@ class Odd(Sampler):
     """Does one thing wrong, or none."""
 
     name: ClassVar[str] = "odd"
-
     fault: str = units.option("none", help="which")
 
     def start(self, space: SearchSpace) -> Search:
