@@ -25,8 +25,7 @@ class Bundle:
     """Hooks of an object, which declares nothing itself."""
 
     @hookimpl
-    def fredfw_topologies(self) -> None:
-        """Register nothing."""
+    def fredfw_topologies(self) -> None: ...
 
 
 class Declaring(Bundle):
@@ -72,8 +71,7 @@ class Right(CollectiveAlgorithm):
     name: ClassVar[str] = "right"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.BROADCAST})
 
-    def schedule(self, request: Any, view: Any) -> Any:
-        """Nothing, as only the parameters count."""
+    def schedule(self, request: Any, view: Any) -> Any: ...
 
 
 def takes(*names: str) -> Any:

@@ -88,9 +88,8 @@ def test_allowed_plugins_are_the_only_ones(install: Install) -> None:
     install("good", topology("good-ring"))
     manager = discover("good")
     assert manager.topologies.names() == ("good-ring",)
-    assert [str(one) for one in manager.left_out if one.plugin.name == "bad"] == [
-        f"plugin 'bad' (bad 1.0, {bad}) is switched off"
-    ]
+    off = [str(one) for one in manager.left_out if one.plugin.name == "bad"]
+    assert off == [f"plugin 'bad' (bad 1.0, {bad}) is switched off"]
     assert "max-min" in manager.sharing_policies
     assert "max-min" not in discover("good", block=frozenset({"core"})).sharing_policies
 
@@ -164,9 +163,7 @@ def test_a_name_registered_twice_is_nobodys_in_any_order(install: Install, order
     # Until one of them is switched off.
     assert "same" in discover(*order, block=frozenset({"two"})).topologies
     install("three", topology("same"))
-    with pytest.warns(
-        PluginWarning, match=r"'one' .* and plugin 'three' .* and plugin 'two' .* all register .* 'same'"
-    ):
+    with pytest.warns(PluginWarning, match="'one' .* and plugin 'three' .* and plugin 'two' .* all register .* 'same'"):
         assert "same" not in discover(*order, "three").topologies
 
 
@@ -381,9 +378,8 @@ def test_versions_are_those_of_what_was_used(install: Install) -> None:
 
 
 def test_packages_of_one_distribution_are_told_apart(install: Install) -> None:
-    points = (
-        "[fredfw.topologies]\nacme-ring = fredfw_topology_ring_one:Acme\nacme-mesh = fredfw_topology_mesh_two:Acme\n"
-    )
+    ring, mesh = "acme-ring = fredfw_topology_ring_one:Acme", "acme-mesh = fredfw_topology_mesh_two:Acme"
+    points = f"[fredfw.topologies]\n{ring}\n{mesh}\n"
     site = install("fredfw-plugins", "", points=points).parent
     (site / "fredfw_topology_ring_one.py").write_text(topology("acme-ring"))
     (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh"))

@@ -22,12 +22,10 @@ class Doubled(Topology):
     """The same network twice, with a link each way between the first nodes."""
 
     name: ClassVar[str] = "doubled"
-
     inner: Topology | None = units.option(None, help="what there is twice")  # noqa: RUF009  (declares a field)
     others: tuple[Topology, ...] = units.option((), help="not built")
 
     def build(self) -> Fabric:
-        """Return both."""
         if self.inner is None:
             return Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1e9, 0.0, 0.0)
         one = self.inner.build()

@@ -14,17 +14,7 @@ from matplotlib.lines import Line2D
 
 from fredfw.fabric import IdealTransport, Transport
 from fredfw.validation import plots, points, report
-from fredfw.validation.points import (
-    CollectivePoint,
-    Fold,
-    Part,
-    find_system,
-    folds,
-    is_even_power,
-    part_of,
-    splits,
-    systems,
-)
+from fredfw.validation.points import CollectivePoint, Fold, Part, find_system, folds, part_of, splits, systems
 from fredfw.validation.results import Prediction, Score, Validation, pooled
 
 EVEN_POWERS = "even powers of two"
@@ -199,7 +189,7 @@ def fitted(called: str) -> Transport:
     [(1024, True), (2048, False), (2**20, True), (2**21, False), (2**24 - 64, True), (1_500_000, False), (3, False)],
 )
 def test_every_other_power_of_two(size: float, even: bool) -> None:
-    assert is_even_power(size) is even
+    assert points.is_even_power(size) is even
 
 
 @pytest.fixture

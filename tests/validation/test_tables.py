@@ -215,9 +215,8 @@ def test_both_kinds_of_times_are_read_and_what_the_header_says_of_nodes_and_the_
 def test_columns_are_found_by_their_names_in_runs_that_follow_each_other() -> None:
     columns = COLUMNS.replace("   redop    root", "").replace("#wrong", "error")
     times = TIMES.replace("     sum      -1", "").replace("      0", "  0e+00")
-    assert [one.seconds for one in parse(output(columns=columns, times=times), "x")] == pytest.approx(
-        [74.21e-6, 98.70e-6]
-    )
+    found = [one.seconds for one in parse(output(columns=columns, times=times), "x")]
+    assert found == pytest.approx([74.21e-6, 98.70e-6])
     points = parse(output() + output("all_gather_perf", "node-b", NO_BUSBW), "x")
     assert [(one.pattern, one.nodes) for one in points] == [("all-reduce", 1)] * 2 + [("all-gather", 2)] * 2
     nothing = TIMES.splitlines(keepends=True)[0].replace("1048576", "      0").replace("262144", "     0")

@@ -42,10 +42,7 @@ class Says(Workload):
     labels = mesh
 
 
-FAILS: list[tuple[Any, str]] = [
-    (SystemExit(0), "fails: SystemExit: 0"),
-    (ZeroDivisionError("x"), "fails: ZeroDivisionError: x"),
-]
+FAILS: list[Any] = [(SystemExit(0), "fails: SystemExit: 0"), (ZeroDivisionError("x"), "fails: ZeroDivisionError: x")]
 WRONG: dict[str, list[tuple[Any, str]]] = {
     "mesh": [(None, "returned None; expected a fredfw.DeviceMesh"), *FAILS],
     "memory": [

@@ -89,7 +89,7 @@ def test_a_task_is_an_end_for_a_rank_that_has_no_part_in_its_neighbours(graph: T
     behind = [{later for later in range(count) if task in before[later]} for task in range(count)]
     for found, near in ((entries_of(graph), before), (exits_of(graph), behind)):
         expected = [
-            task for task in range(count) if ranks[task] - set[int]().union(*(ranks[one] for one in near[task]))
+            one for one in range(count) if ranks[one] - set[int]().union(*(ranks[other] for other in near[one]))
         ]
         assert found.tolist() == expected
 
@@ -99,7 +99,7 @@ POOL = MemoryTier(name="pool", bandwidth=2e9, capacity=40.0)
 USE = MemoryUse(weights=4.0, gradients=4.0, optimizer=6.0, activations=2.0)
 
 
-def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier_that_has_room() -> None:
+def test_what_is_touched_least_often_leaves_first_and_moves_for_each_microbatch_that_touches_it() -> None:
     assert spills(USE, 16.0, [CXL, POOL], 4) == ()
     assert spills(USE, 14.0, [CXL, POOL], 4) == (Spill("cxl", {"optimizer": 2.0}),)
     # 10 of 16 bytes: the optimizer's 6, the activations, and half of the gradients; 3 fit the nearest tier.
@@ -120,9 +120,6 @@ def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier_tha
     # What is kept there anyway leaves no room for more.
     with pytest.raises(InputError, match="have no room for 3 B"):
         spills(MemoryUse(weights=6.0, tiers={"pool": 10.0}), 0.0, [CXL, POOL], 4)
-
-
-def test_what_each_microbatch_touches_moves_for_each() -> None:
     # Weights forward and backward, and stored when they are updated; the optimizer state once each way.
     spill = Spill("cxl", {"weights": 2.0, "optimizer": 5.0})
     assert (spill.moved(TaskKind.STORE, 3), spill.moved(TaskKind.LOAD, 3)) == (7.0, 17.0)

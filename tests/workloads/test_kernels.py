@@ -23,7 +23,7 @@ def seconds(gemm: Gemm, **constants: Any) -> float:
     return KernelModel(**constants).seconds(gemm, PEAK, BANDWIDTH)
 
 
-def test_what_kernels_compute_and_move() -> None:
+def test_what_kernels_compute_and_move_and_tasks_that_share_equal_ones() -> None:
     gemm = Gemm(m=2, n=3, k=5, batch=7)
     assert gemm.flops == 2 * 7 * 2 * 3 * 5
     assert gemm.moved == 2 * 7 * (2 * 5 + 5 * 3 + 2 * 3)
@@ -32,6 +32,15 @@ def test_what_kernels_compute_and_move() -> None:
     assert one.flops == 4 * 2 * 8 * 64 * 64 * 16
     assert evolve(one, causal=True, passes=2.5).flops == 1.25 * one.flops
     assert one.moved == 2 * 2 * 16 * 2 * (8 * 64 + 2 * 64)
+    builder = GraphBuilder(2)
+    with builder.repeated(3):
+        builder.compute("a", [0, 1], kernels=Kernels(moved=1.0))
+        builder.compute("b", [0, 1], flops=1.0)
+    builder.compute("c", [0], kernels=Kernels(moved=1.0))
+    graph = builder.build()
+    assert graph.kernels.tolist() == [0, -1, 0]
+    assert graph.kernel_tables == (Kernels(moved=1.0),)
+    assert graph.expanded().kernels.tolist() == [0, -1] * 3 + [0]
 
 
 @pytest.mark.parametrize("bad", [{"m": -1.0}, {"k": float("nan")}, {"batch": float("inf")}])
@@ -148,18 +157,6 @@ def test_measured_products(preset: str, gemm: Gemm, measured: float) -> None:
     assert npu.kernels.seconds(gemm, npu.peak, npu.memory_bandwidth) == pytest.approx(measured, rel=0.25)
 
 
-def test_tasks_share_equal_kernels() -> None:
-    builder = GraphBuilder(2)
-    with builder.repeated(3):
-        builder.compute("a", [0, 1], kernels=Kernels(moved=1.0))
-        builder.compute("b", [0, 1], flops=1.0)
-    builder.compute("c", [0], kernels=Kernels(moved=1.0))
-    graph = builder.build()
-    assert graph.kernels.tolist() == [0, -1, 0]
-    assert graph.kernel_tables == (Kernels(moved=1.0),)
-    assert graph.expanded().kernels.tolist() == [0, -1] * 3 + [0]
-
-
 TRUE = KernelModel(
     multiprocessors=132,
     efficiency=0.7,
@@ -232,18 +229,9 @@ def test_one_token_asks_all_keys_without_a_mask() -> None:
 def test_an_experiment_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths are relative to the experiment; other times are another result, which no store takes for the first."""
     text = """
-        [npu]
-        kernel_tables = ["mine.csv"]
-        [fabrics.node.topology]
-        name = "cluster"
-        preset = "dgx-h100"
-        nodes = 1
-        [workloads.w.workload]
-        name = "transformer"
-        model = "gpt-3"
-        layers = 2
-        hidden = 1024
-        heads = 16
+        npu.kernel_tables = ["mine.csv"]
+        fabrics.node.topology = { name = "cluster", preset = "dgx-h100", nodes = 1 }
+        workloads.w.workload = { name = "transformer", model = "gpt-3", layers = 2, hidden = 1024, heads = 16 }
     """
     table, file, framework = tmp_path / "mine.csv", tmp_path / "one.toml", Framework()
     file.write_text(text, encoding="utf-8")

@@ -10,18 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from fredfw import Work
+from fredfw import DeviceMesh, Placement, Work
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, Level
-from fredfw.workloads import (
-    DeviceMesh,
-    LinearPlacement,
-    MegatronPlacement,
-    NestedPlacement,
-    Placement,
-    SnakePlacement,
-    samples_per_replica,
-)
+from fredfw.workloads import LinearPlacement, MegatronPlacement, NestedPlacement, SnakePlacement, samples_per_replica
 
 meshes = st.dictionaries(st.sampled_from(["tp", "cp", "ep", "dp", "pp"]), st.integers(1, 4)).map(DeviceMesh)
 
@@ -150,9 +142,8 @@ def test_snakes_and_axes_that_are_nested_in_another_order() -> None:
     places = NestedPlacement(axes=("dp", "tp")).assign(grid(5, 4), mesh)
     # The NPU of rank tp + 2 (pp + 2 dp) is dp + 3 (tp + 2 pp).
     assert places.tolist() == [dp + 3 * (tp + 2 * pp) for dp in range(3) for pp in range(2) for tp in range(2)]
-    assert np.array_equal(
-        NestedPlacement(axes=("tp", "dp")).order(grid(1), mesh), MegatronPlacement().order(grid(1), mesh)
-    )
+    nested = NestedPlacement(axes=("tp", "dp")).order(grid(1), mesh)
+    assert np.array_equal(nested, MegatronPlacement().order(grid(1), mesh))
 
 
 @pytest.mark.parametrize("sizes", [(5, 4), (3, 3), (2, 3, 4), (3, 2, 5), (1, 6), (2, 2, 2, 3)])

@@ -36,6 +36,9 @@ def test_an_h100_experiments_that_name_one_and_mistakes() -> None:
         "gaudi3", "fp8", efficiency=0.5, memory=64e9
     )
     assert outline().npu == Npu()
+    statuses = [npu.kernels.status for npu in (Npu.of("a100"), Npu.of("h100"), Npu.of("h100", "fp8"), Npu.of("h200"))]
+    assert statuses[:2] == ["calibrated on a100", "calibrated on h100, sustained extrapolated"]
+    assert statuses[2:] == ["calibrated on h100", "extrapolated from h100"]
     with pytest.raises(InputError, match="preset: no NPU 'v1000'"):
         Npu.of("v1000")
     with pytest.raises(InputError, match="precision: 'h100' has no rate for 'memory'"):
@@ -111,19 +114,6 @@ def test_a_preset_of_a_machine_brings_its_accelerator() -> None:
     assert npu == unstructured(Npu(peak=1e15))
     assert "computations run at the whole peak of 1 PFLOP/s: npu.efficiency says another share" in notes
     assert not any("whole peak" in one for one in found({"peak": "1 PFLOP/s", "efficiency": 0.5})[1])
-
-
-@pytest.mark.parametrize(
-    ("npu", "status"),
-    [
-        (Npu.of("a100"), "calibrated on a100"),
-        (Npu.of("h100"), "calibrated on h100, sustained extrapolated"),
-        (Npu.of("h100", "fp8"), "calibrated on h100"),
-        (Npu.of("h200"), "extrapolated from h100"),
-    ],
-)
-def test_a_status_says_what_is_extrapolated(npu: Npu, status: str) -> None:
-    assert npu.kernels.status == status
 
 
 def test_a_fabric_may_have_npus_of_its_own() -> None:
