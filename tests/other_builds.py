@@ -57,7 +57,6 @@ def compilers(folder: Path) -> None:
 
 
 def sanitized(folder: Path) -> None:
-    """Run all with the sanitizers."""
     if sys.platform != "linux" or shutil.which("g++") is None:
         print("skipped: it needs Linux and g++")
         return

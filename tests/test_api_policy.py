@@ -177,8 +177,6 @@ def hook_api() -> Api:
 
 
 def command_api() -> Api:
-    """Return the commands of the core with their arguments and options."""
-
     def walk(path: str, command: click.Command) -> Iterator[tuple[str, str]]:
         yield path, "command"
         for parameter in command.params:

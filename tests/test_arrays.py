@@ -23,7 +23,7 @@ def test_numbers_keep_their_shape(found: Any, values: Any, kind: type) -> None:
     assert found.tolist() == np.asarray(values).tolist()
 
 
-def test_what_are_no_numbers_and_single_ones() -> None:
+def test_what_are_no_numbers_single_ones_and_rows_of_another_layout() -> None:
     for values in (*NO_NUMBERS, [1.5], [1.0], np.array([2**63], dtype=np.uint64)):
         assert whole(values) is None
     for values in NO_NUMBERS:
@@ -34,9 +34,6 @@ def test_what_are_no_numbers_and_single_ones() -> None:
     for wrong in (0, -1, 1.5, "3"):
         with pytest.raises(InputError, match=f"^ranks: {wrong!r} is refused .accepted: a whole number of at least 1"):
             count("ranks", wrong)
-
-
-def test_rows_of_another_layout_are_made_contiguous() -> None:
     columns = np.arange(6).reshape(2, 3).T
     found = whole(columns)
     assert found is not None

@@ -20,14 +20,9 @@ from fredfw import Framework
 from fredfw.embed import NetworkBackend
 
 GOOD = """
-[fabrics.mesh]
-topology = { name = "mesh2d", rows = 2, columns = 2 }
-
-[fabrics.fred]
-topology = { name = "fred", arity = [2, 2] }
-
-[workloads.net]
-workload = "microbenchmark"
+fabrics.mesh.topology = { name = "mesh2d", rows = 2, columns = 2 }
+fabrics.fred.topology = { name = "fred", arity = [2, 2] }
+workloads.net.workload = "microbenchmark"
 """
 PRECIOUS = "results of a whole night"
 

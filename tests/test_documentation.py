@@ -190,9 +190,8 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     documented: dict[str, set[str]] = {"": set()}
     module = ""
-    for kind, name in re.findall(
-        r"^\.\. (currentmodule|auto(?:class|data|function|module)):: ([\w.]+)$", page, re.MULTILINE
-    ):
+    declared = re.findall(r"^\.\. (currentmodule|auto(?:class|data|function|module)):: ([\w.]+)$", page, re.M)
+    for kind, name in declared:
         if kind == "currentmodule":
             module = name
         elif kind == "automodule":
@@ -295,9 +294,8 @@ def wrong_imports(tree: ast.AST, modules: Set[str]) -> Iterator[str]:
     """Yield what is imported of fredfw that is not public, or not of these modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (
-                f"import {one.name}; from ... import ..." for one in node.names if one.name.startswith("fredfw.")
-            )
+            named = (one.name for one in node.names if one.name.startswith("fredfw."))
+            yield from (f"import {name}; from ... import ..." for name in named)
         elif isinstance(node, ast.ImportFrom) and node.level:
             yield "a relative import"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fredfw":

@@ -77,20 +77,16 @@ def test_what_is_meant_passes(error: BaseException) -> None:
     assert caught.value is error
 
 
-def test_what_is_asked_is_named_in_a_few_words() -> None:
+def test_what_is_asked_is_named() -> None:
     def make(_: int) -> None: ...
 
-    assert str(Asking(partial(make, 1))).startswith(
-        f"{HERE}: test_what_is_asked_is_named_in_a_few_words.<locals>.make()"
-    )
+    assert str(Asking(partial(make, 1))).startswith(f"{HERE}: test_what_is_asked_is_named.<locals>.make()")
     assert str(Asking(Thing)) == f"{HERE}: Thing() of 'thing'"
     assert brief(np.zeros(3)) == "array([0., 0., 0.])"
     assert brief(np.zeros((7, 2))) == "an array of shape (7, 2) and type float64"
     assert brief(None) == "None"
     assert len(brief("x" * 1000)) < 50
 
-
-def test_who_registered_it_is_named() -> None:
     class Owner:
         location = __file__
         by_hand = True

@@ -18,7 +18,6 @@ from fredfw.plugin import configure
 @frozen
 class Reader:
     name: ClassVar[str] = "reader"
-
     file: File = units.file(help="what is read")
     others: Files | None = units.files(None, help="what else is read")
 
@@ -27,7 +26,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def test_a_path_is_relative_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_is_relative_to_the_folder_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_bytes(b"content")
     found = configure.build(Reader, {"file": "a.txt"}, folder=tmp_path).file
     assert (found.path, found.location, found.digest) == ("a.txt", tmp_path / "a.txt", digest(b"content"))
@@ -39,18 +38,13 @@ def test_a_path_is_relative_to_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
     Path("10").write_text("x")
     assert configure.from_text(Reader, {"file": "10"}).file.text() == "x"
     assert pickle.loads(pickle.dumps(found)) == found
-
-
-def test_what_is_written_is_kept(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"content")
     (tmp_path / "1.et").write_bytes(b"1")
     reader = configure.build(Reader, {"file": "a.txt", "others": "*.et"}, folder=tmp_path)
     assert configure.unstructure(reader) == {"file": "a.txt", "others": ["*.et"]}
     together = digest(f"{digest(b'1')} 1.et\n".encode())
-    assert configure.files([reader]) == [
-        {"path": "a.txt", "sha256": digest(b"content")},
-        {"path": ["*.et"], "sha256": together},
-    ]
+    several = {"path": ["*.et"], "sha256": together}
+    assert configure.files([reader]) == [{"path": "a.txt", "sha256": digest(b"content")}, several]
 
 
 def test_files_are_in_the_order_of_their_numbers_and_the_digest_has_their_names_and_contents(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def listened(fails: bool = False) -> tuple[Framework, list[tuple[str, object]]]:
     return framework, heard
 
 
-def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell_but_not_for_bad_input() -> None:
+def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell_and_for_errors() -> None:
     framework, heard = listened()
     experiment = framework.load_experiment(CONTENT)
     framework.run(experiment, workload="net", fabric="fred")
@@ -71,9 +71,6 @@ def test_hooks_around_a_run_and_a_comparison_are_called_once_and_per_cell_but_no
     Framework().compare(experiment)
     assert heard == []
     assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
-
-
-def test_an_error_is_told_before_it_reaches_the_caller() -> None:
     framework, heard = listened(fails=True)
     with pytest.raises(SimulationError, match="not to my liking") as caught:
         framework.compare(framework.load_experiment(CONTENT))
@@ -281,7 +278,6 @@ class Licensed(DirectAlgorithm):
     """Serves where its file says yes."""
 
     name: ClassVar[str] = "licensed"
-
     file: File | None = units.file(None)
 
     def refusal(self, request: fredfw.CollectiveRequest, view: fredfw.GroupView) -> str | None:

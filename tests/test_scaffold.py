@@ -112,7 +112,10 @@ def test_names_of_first_party_plugins_are_taken_anyway(tmp_path: Path, monkeypat
     assert written("topology", "ring", tmp_path).is_dir()  # a name is taken for its kind alone
 
 
-def test_a_folder_with_something_in_it_is_left_alone_and_one_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_a_folder_is_left_alone_that_has_something_in_it_or_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="package: cannot be written: "):
+        scaffold.write({"file": "", "file/inside": ""}, tmp_path / "package")
+    assert list(tmp_path.iterdir()) == []
     package = tmp_path / "fredfw-topology-my-own"
     package.mkdir()
     (package / "notes.txt").write_text("mine")
@@ -120,14 +123,7 @@ def test_a_folder_with_something_in_it_is_left_alone_and_one_that_cannot_be_is_t
     assert [path.name for path in tmp_path.rglob("*")] == ["fredfw-topology-my-own", "notes.txt"]
     (package / "notes.txt").unlink()
     assert (written("topology", "my-own", tmp_path) / "tox.ini").is_file()
-    assert "absent: --into: is not a folder (accepted: " in refused(
-        "new", "topology", "x", "--into", str(tmp_path / "absent")
-    )
+    absent = refused("new", "topology", "x", "--into", str(tmp_path / "absent"))
+    assert "absent: --into: is not a folder (accepted: " in absent
     (tmp_path / "fredfw-topology-x").write_text("a file")
     assert "--into: is there already" in refused("new", "topology", "x", "--into", str(tmp_path))
-
-
-def test_nothing_is_left_of_a_package_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="package: cannot be written: "):
-        scaffold.write({"file": "", "file/inside": ""}, tmp_path / "package")
-    assert list(tmp_path.iterdir()) == []

@@ -7,19 +7,9 @@ from typing import Any
 import pytest
 from experiments import refused
 
+from fredfw import tables
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.tables import (
-    as_choice,
-    as_flag,
-    as_quantity,
-    as_table,
-    as_tables,
-    as_text,
-    as_whole,
-    check_keys,
-    parse_json,
-    parse_toml,
-)
+from fredfw.tables import as_choice, as_flag, as_quantity, as_table, as_tables, as_text, as_whole, check_keys
 from fredfw.units import Unit
 
 NO_TOML = ["[", "a =", "a = 1\na = 2", '{"a": 1}', f"a = {'9' * 5000}", f"a = {'[' * 100_000}", "\x00", 'a = "\x00"']
@@ -27,9 +17,9 @@ NO_TOML = ["[", "a =", "a = 1\na = 2", '{"a": 1}', f"a = {'9' * 5000}", f"a = {'
 
 @pytest.mark.parametrize("text", NO_TOML)
 def test_what_is_not_toml_is_refused(text: str) -> None:
-    assert parse_toml("[a]\nb = [1, 'x']") == {"a": {"b": [1, "x"]}}
+    assert tables.parse_toml("[a]\nb = [1, 'x']") == {"a": {"b": [1, "x"]}}
     with pytest.raises(InputError, match=r"^is not TOML: .*\(accepted: a TOML file\)$"):
-        parse_toml(text)
+        tables.parse_toml(text)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +58,9 @@ def test_a_key_like_no_other_may_be_one_of_a_table_inside(name: str, hint: str) 
     ("text", "reason"), [("[1,", "line 1, column 4: "), (b"\xff", ""), ("1" * 5000, ""), ("[" * 100_000, "nested")]
 )
 def test_what_is_not_json_is_refused(text: str | bytes, reason: str) -> None:
-    assert parse_json(b'{"a": [1]}') == {"a": [1]}
+    assert tables.parse_json(b'{"a": [1]}') == {"a": [1]}
     with pytest.raises(InputError, match=rf"^is not JSON: {reason}.*\(accepted: a graph\)$"):
-        parse_json(text, accepted="a graph")
+        tables.parse_json(text, accepted="a graph")
 
 
 NO_TABLES: list[Any] = [7, "x", [{}]]

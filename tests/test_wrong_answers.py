@@ -203,8 +203,8 @@ plugins = ["answers.py"]
 [fabrics.ring]
 topology = { name = "torus", dimensions = [40], link_bandwidth = "100 GB/s", link_latency = "1 ms" }
 collectives = { all-reduce = { name = "wrong", sends = "to neighbours" } }
-[workloads.reduce]
-workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 GB" }
+[workloads]
+reduce.workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 GB" }
 """
 
 

@@ -39,7 +39,6 @@ def compiled(sources: Path, mutated: str | None, objects: Path, library: Path) -
 
 
 def survives(mutant: dict[str, Any], objects: Path, tests: list[str]) -> bool:
-    """Return whether all tests pass with a mutant."""
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
@@ -60,9 +59,8 @@ def survives(mutant: dict[str, Any], objects: Path, tests: list[str]) -> bool:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "--hypothesis-profile", "quick"]
         command += ["-p", "no:cacheprovider", "-n", "0", *there]
         try:
-            run = subprocess.run(
-                command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS
-            )
+            options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": SECONDS}
+            run = subprocess.run(command, cwd=ROOT, env=environment, check=False, **options)
             alive, said = run.returncode == 0, run.stdout
         except subprocess.TimeoutExpired:
             alive, said = False, "FAILED to end"
@@ -72,7 +70,6 @@ def survives(mutant: dict[str, Any], objects: Path, tests: list[str]) -> bool:
 
 
 def main() -> int:
-    """Run all mutants, or some; return 1 if any survives."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="of those whose file or description has this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
