@@ -63,11 +63,7 @@ def test_points_of_the_first_rung_are_drawn_and_those_without_a_result_do_not_go
     first, last = rounds(HalvingSampler(trials=12, eta=6.0, seed=3), line(100), distance)
     assert [(len(first), first[0].rung), (len(last), last[0].rung)] == [(12, "compressed"), (2, "exact")]
     assert {one.point for one in last} < {one.point for one in first}
-
-    def loss(trial: Trial) -> tuple[float, ...] | None:
-        return None if trial.point < 6 else (float(trial.point),)
-
-    first, last = rounds(HalvingSampler(eta=2.0), line(8), loss)
+    first, last = rounds(HalvingSampler(eta=2.0), line(8), lambda one: None if one.point < 6 else (float(one.point),))
     assert len(first) == 8
     assert [one.point for one in last] == [6, 7]
     assert len(rounds(HalvingSampler(eta=2.0), line(8), lambda _: None)) == 1
@@ -88,12 +84,8 @@ def test_a_front_is_beaten_by_the_one_before_alone(pairs: list[tuple[int, int]])
     losses = [(float(one), float(other)) for one, other in pairs]
     ranks = fronts(losses)
     for mine, rank in zip(losses, ranks, strict=True):
-        better = [
-            other
-            for theirs, other in zip(losses, ranks, strict=True)
-            if theirs != mine and theirs[0] <= mine[0] and theirs[1] <= mine[1]
-        ]
-        assert rank == max(better, default=0) + 1
+        others = ((one, other) for one, other in zip(losses, ranks, strict=True) if one != mine)
+        assert rank == max((other for one, other in others if one[0] <= mine[0] and one[1] <= mine[1]), default=0) + 1
 
 
 @pytest.mark.parametrize(
@@ -112,3 +104,13 @@ def test_a_front_is_beaten_by_the_one_before_alone(pairs: list[tuple[int, int]])
 def test_impossible_options_are_refused(make: Callable[[], Sampler], key: str) -> None:
     with refused(key):
         make()
+
+
+def test_a_point_is_found_by_its_values_where_it_has_the_dimension() -> None:
+    space = SearchSpace(("x", "y"), ((1, 2), (1, 2, 4)), ((0, 0), (0, 2), (1, 1)))
+    assert len(space) == 3
+    assert [space.find(one) for one in ((0, 0), (0, 2), (1, 1), (1, 0))] == [0, 1, 2, None]
+    values = ("mesh", "tree"), (1, 2), (3, 4)
+    space = SearchSpace(("fabric", "rows", "arity"), values, ((0, 0, None), (0, 1, None), (1, None, 0)))
+    choices = (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1)
+    assert [space.find(one) for one in choices] == [1, 1, 2, 2, None]
