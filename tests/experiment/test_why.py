@@ -98,9 +98,8 @@ def graph_of(operations: list[tuple[list[int], int, int]]) -> tuple[fredfw.TaskG
             label, seconds = "compute", amount * 1e-6
         else:
             label = f"of {size}"
-            task = builder.collective(
-                f"sum {number}", fredfw.Pattern.ALL_REDUCE, [members], float(amount), label=label, after=after
-            )
+            given: Any = f"sum {number}", fredfw.Pattern.ALL_REDUCE, [members], float(amount)
+            task = builder.collective(*given, label=label, after=after)
             seconds = 2 * (size - 1) / size * amount / 100.0
         start, parts = max((reached[rank] for rank in members), key=lambda one: one[0])
         for rank in members:

@@ -41,14 +41,9 @@ def test_a_plugin_that_fails_around_a_run_is_not_called_there_again(install: Ins
     file = install("bad", LISTENER)
     manager = discover("bad")
     seen: list[object] = []
-
-    def after(result: object) -> None:
-        seen.append(result)
-
-    def failed(experiment: object, error: Exception) -> None:
-        seen.extend((experiment, type(error)))
-
-    manager.register(plugin(fredfw_after_run=after, fredfw_on_run_error=failed), "mine")
+    hooks: dict[str, Any] = {"fredfw_after_run": lambda result: seen.extend([result])}
+    hooks["fredfw_on_run_error"] = lambda experiment, error: seen.extend([experiment, type(error)])
+    manager.register(plugin(**hooks), "mine")
     with pytest.warns(PluginWarning) as caught:
         tell(manager)
     start = f"plugin 'bad' (bad 1.0, {file}) fails in fredfw_"

@@ -222,9 +222,8 @@ def test_without_matplotlib_the_message_says_how_to_get_it(option: str, monkeypa
 def test_two_long_fields_are_a_map_for_each_fabric() -> None:
     rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(8, 2, 4, 1)) if row.workload != "8 8"]
     found = panels(rows)
-    assert [axes.get_title(loc="left") for axes in found] == [
-        f"{fabric}\niteration time; blank: no result" for fabric in ("mesh", "tree")
-    ]
+    titles = [f"{fabric}\niteration time; blank: no result" for fabric in ("mesh", "tree")]
+    assert [axes.get_title(loc="left") for axes in found] == titles
     (first, _) = found
     assert (first.get_xlabel(), first.get_ylabel()) == ("pp", "mp")
     assert [label.get_text() for label in first.get_xticklabels()] == ["1", "2", "4", "8"]

@@ -95,8 +95,5 @@ def test_names_of_metrics_and_fields_are_accepted_and_columns_name_what_differs(
         ["net mp{mp}", "2", "mesh", "-", "-"],
     ]
     row = evolve(comparison.rows[0], workload_settings={"npus": 4, "size": "1 B"}, fabric_settings={"npus": 8})
-    assert [(field.title, field.text(row)) for field in fields_of([row])] == [
-        ("workload.npus", "4"),
-        ("size", "1 B"),
-        ("fabric.npus", "8"),
-    ]
+    found = [(field.title, field.text(row)) for field in fields_of([row])]
+    assert found == [("workload.npus", "4"), ("size", "1 B"), ("fabric.npus", "8")]

@@ -86,11 +86,9 @@ def test_sweeps_in_the_terms_of_nccl_tests(sweep: CollectiveSweep) -> None:
     assert printed(tables.sweep_report(evolve(sweep, results=plain))).count("size (B)") == 1
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0.0, "0.000"), (0.02, "0.02000"), (1.5, "1.500"), (999.5, "999.5"), (12345.0, "12345")]
-)
-def test_four_digits(value: float, shown: str) -> None:
-    assert f"{value:.{numbers.decimals(value)}f}" == shown
+@pytest.mark.parametrize("shown", ["0.000", "0.02000", "1.500", "999.5", "12345"])
+def test_four_digits(shown: str) -> None:
+    assert f"{float(shown):.{numbers.decimals(float(shown))}f}" == shown
 
 
 EXPERIMENT = """
@@ -173,19 +171,18 @@ def test_the_report_counts_ranks_and_gives_reasons_and_csv_has_a_row_for_each_po
     ]
 
 
-@pytest.mark.parametrize(
-    ("points", "heading"),
-    [
+def test_a_study_without_a_best_point_says_why(study: StudyResult) -> None:
+    for points, heading in (
         (slice(3, None), "no point has a result"),
         (slice(1), "the only result is beyond a limit"),
         (slice(2), "all 2 points with a result are beyond a limit"),
-    ],
-)
-def test_a_study_without_a_best_point_says_why(study: StudyResult, points: slice, heading: str) -> None:
-    unfit = [evolve(point, rank=None, reason=point.reason or "is above the limit") for point in study.points[points]]
-    lines = shown(evolve(study, points=tuple(unfit)))
-    assert f"{heading} (least time, memory at most 5 GB)" in lines
-    assert not any(line.startswith("rank") for line in lines)
+    ):
+        unfit = [
+            evolve(point, rank=None, reason=point.reason or "is above the limit") for point in study.points[points]
+        ]
+        lines = shown(evolve(study, points=tuple(unfit)))
+        assert f"{heading} (least time, memory at most 5 GB)" in lines
+        assert not any(line.startswith("rank") for line in lines)
 
 
 def test_several_objectives_are_a_front_and_estimates_called_so(study: StudyResult) -> None:

@@ -155,10 +155,8 @@ def test_other_processes_say_the_same(two: list[IterationPoint]) -> None:
 
 
 def test_an_iteration_that_cannot_be_simulated(two: list[IterationPoint], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: CellRunner, spec: CellSpec, *_share: Any) -> Outcome:
-        return Failure(spec.workload, spec.fabric, "too large", infeasible=True)
-
-    monkeypatch.setattr(CellRunner, "run", fails)
+    failure = Failure("iteration", "node", "too large", infeasible=True)
+    monkeypatch.setattr(CellRunner, "run", lambda *_: failure)
     failing = Iterations(Means(PLUGINS), Transports(PLUGINS, IdealTransport.name))
     with pytest.raises(SimulationError, match=r"\w+: line \d+ cannot be simulated: too large"):
         failing.seconds(two[0])

@@ -77,9 +77,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("method", "answer", "message"), [(method, *case) for method, cases in WRONG.items() for case in cases]
-)
+@pytest.mark.parametrize(("method", "answer", "message"), [(name, *case) for name in WRONG for case in WRONG[name]])
 def test_wrong_answers_of_a_workload_are_refused(method: str, answer: Any, message: str) -> None:
     ask: Any = getattr(answers, method)
     more = (2,) if method == "graph" else ()
@@ -113,13 +111,10 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
         answers.places(Anywhere(), PAIR, DeviceMesh({"dp": 2}))
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+def test_wrong_labels_are_refused() -> None:
+    for fields, message in (
         ({"priority": -1}, "priority: -1 is not a valid number"),
         ({"colour": "red"}, "colour: 'red' is not a colour .*#D55E00"),
-    ],
-)
-def test_wrong_labels_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Label(**fields)
+    ):
+        with pytest.raises(InputError, match=message):
+            Label(**fields)

@@ -88,10 +88,8 @@ def test_a_task_is_an_end_for_a_rank_that_has_no_part_in_its_neighbours(graph: T
     before = [set(graph.after(task).tolist()) for task in range(count)]
     behind = [{later for later in range(count) if task in before[later]} for task in range(count)]
     for found, near in ((entries_of(graph), before), (exits_of(graph), behind)):
-        expected = [
-            one for one in range(count) if ranks[one] - set[int]().union(*(ranks[other] for other in near[one]))
-        ]
-        assert found.tolist() == expected
+        others = [set[int]().union(*(ranks[other] for other in near[task])) for task in range(count)]
+        assert found.tolist() == [task for task in range(count) if ranks[task] - others[task]]
 
 
 CXL = MemoryTier(name="cxl", scope="npu", bandwidth=1e9, capacity=3.0)

@@ -32,9 +32,8 @@ def test_an_h100_experiments_that_name_one_and_mistakes() -> None:
     own = Npu.of("h100", memory=1e10, efficiency=0.5)
     assert (own.memory, own.efficiency, own.compute) == (1e10, 0.5, "roofline")
     assert outline(preset="h200").npu == Npu.of("h200")
-    assert outline(preset="gaudi3", precision="fp8", efficiency=0.5, memory="64 GB").npu == Npu.of(
-        "gaudi3", "fp8", efficiency=0.5, memory=64e9
-    )
+    gaudi = outline(preset="gaudi3", precision="fp8", efficiency=0.5, memory="64 GB").npu
+    assert gaudi == Npu.of("gaudi3", "fp8", efficiency=0.5, memory=64e9)
     assert outline().npu == Npu()
     statuses = [npu.kernels.status for npu in (Npu.of("a100"), Npu.of("h100"), Npu.of("h100", "fp8"), Npu.of("h200"))]
     assert statuses[:2] == ["calibrated on a100", "calibrated on h100, sustained extrapolated"]
@@ -156,10 +155,8 @@ def test_the_slower_of_compute_and_memory_counts_two_memories_are_a_hybrid_and_l
     assert npu.seconds(1e14, 0.0) == pytest.approx(2.0, rel=1e-15)
     assert npu.seconds(0.0, 4e12) == pytest.approx(2.0, rel=1e-15)
     assert npu.seconds(1e14, 6e12) == pytest.approx(3.0, rel=1e-15)
-    once, kept = (
-        Npu(peak=1e15, memory_bandwidth=1e12, compute="kernels", kernels=KernelModel(sustained=share))
-        for share in (1.0, 0.5)
-    )
+    models = KernelModel(sustained=1.0), KernelModel(sustained=0.5)
+    once, kept = (Npu(peak=1e15, memory_bandwidth=1e12, compute="kernels", kernels=one) for one in models)
     # 2 x 10^12 FLOP take 2 ms, at half of the clock 4; 1 GB takes 1 ms at any clock.
     product, copied = Kernels((Gemm(1e4, 1e4, 1e4),)), Kernels(moved=1e9)
     assert [npu.seconds(0, 0, product) for npu in (once, kept)] == pytest.approx([2e-3, 4e-3], rel=1e-12)

@@ -204,16 +204,11 @@ def test_an_algorithm_that_does_not_know_the_pattern_is_refused() -> None:
     assert not {"ring", "hierarchical"} & able
 
 
-@pytest.mark.parametrize(
-    ("kind", "table", "key"),
-    [
+def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, table, key in (
         ("topology", {"topology": "moebius"}, "topology"),
         ("collective", {"collectives": {"all-reduce": ["ring", "moebius"]}}, "collectives.all-reduce[1]"),
-    ],
-)
-def test_a_plugin_that_is_not_installed_is_named_with_its_distribution(
-    monkeypatch: pytest.MonkeyPatch, kind: str, table: dict[str, Any], key: str
-) -> None:
-    monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
-    with refused(f"fabrics.mesh.{key}", f"fredfw-{kind}-moebius would provide it", error=UnknownNameError):
-        parse(fabric(**table))
+    ):
+        monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
+        with refused(f"fabrics.mesh.{key}", f"fredfw-{kind}-moebius would provide it", error=UnknownNameError):
+            parse(fabric(**table))

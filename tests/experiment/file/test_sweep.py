@@ -16,10 +16,8 @@ SIZES = {"sum {size}": {"workload": "microbenchmark", "sweep": {"size": ["1 MB",
 
 
 def swept(name: str = "mesh {columns}", **table: Any) -> dict[str, Any]:
-    return {
-        "fabrics": {name: {"topology": MESH, "sweep": {"columns": [2, 3]}, **table}},
-        "workloads": {"net": {"workload": "microbenchmark"}},
-    }
+    fabric = {"topology": MESH, "sweep": {"columns": [2, 3]}, **table}
+    return {"fabrics": {name: fabric}, "workloads": {"net": {"workload": "microbenchmark"}}}
 
 
 def with_fabric(name: str, **table: Any) -> dict[str, Any]:
@@ -88,11 +86,8 @@ def test_other_keys_and_topologies_are_swept_with_fields_that_all_have() -> None
     assert [one.name for one in outline.fabrics] == [
         f"{shared}, {one}, 2" for shared in ("max-min", "strict-links(weights=[1, 2])") for one in ("ring", "tree")
     ]
-    assert outline.fabrics[2].written == {
-        "topology": {**MESH, "columns": 2},
-        "sharing": sharing[1],
-        "collectives": {"all-reduce": "ring"},
-    }
+    others = {"sharing": sharing[1], "collectives": {"all-reduce": "ring"}}
+    assert outline.fabrics[2].written == {"topology": {**MESH, "columns": 2}, **others}
     assert tables["fabrics"]["{sharing}, {collectives.all-reduce}, {columns}"]["topology"] == MESH
     sweep = {"link_bandwidth": ["1 GB/s"], "topology": ["ring", {"name": "switch", "npus": 8}]}
     tables = swept("{topology}, {link_bandwidth}", sweep=sweep)

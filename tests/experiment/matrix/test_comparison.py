@@ -67,10 +67,8 @@ def test_another_number_of_npus_is_noted_swept_fabrics_say_what_they_are_and_npu
     assert [(row.npus, row.notes) for row in rows] == [(4, ()), (4, ()), (8, (note,))]
     swept = {"fred {arity}": {"topology": "fred", "sweep": {"arity": [[2, 2], [4]]}}}
     rows = compare(tables(fabrics=swept, baseline="fred [4]", workloads=ONE)).rows
-    assert [(row.fabric_template, row.fabric_settings) for row in rows] == [
-        ("fred {arity}", {"arity": [2, 2]}),
-        ("fred {arity}", {"arity": [4]}),
-    ]
+    swept_rows = [(row.fabric_template, row.fabric_settings) for row in rows]
+    assert swept_rows == [("fred {arity}", {"arity": arity}) for arity in ([2, 2], [4])]
     # One row of four: the two ends have one link to another NPU, the two between them two.
     line = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s"}}
     workloads = {f"{ranks}": {"workload": {"name": "microbenchmark", "ranks": ranks}} for ranks in (2, 3)}
@@ -106,24 +104,19 @@ def test_another_bandwidth_than_the_baseline_has_is_noted(bandwidth: str, ratio:
     assert found == {"mesh": (PEAK,) if ratio is None else (PEAK, note), "fred": (PEAK,)}
 
 
-@pytest.mark.parametrize(
-    ("sweep", "batch", "samples", "note"),
-    [
+def test_rows_of_a_sweep_that_train_different_amounts_say_so() -> None:
+    for sweep, batch, samples, note in (
         ({"mp": [1, 2], "pp": [1, 2]}, {}, [64, 32, 32, 16], "from 16 to 64 samples per iteration: compare samples/s"),
         ({"sequence": [32, 64]}, {}, [64, 64], "from 2,048 to 4,096 tokens per iteration: compare tokens/s"),
         ({"mp": [1, 2], "pp": [1, 2]}, {"global_batch": 64}, [64] * 4, None),
-    ],
-)
-def test_rows_of_a_sweep_that_train_different_amounts_say_so(
-    sweep: dict[str, list[int]], batch: dict[str, int], samples: list[int], note: str | None
-) -> None:
-    name = " ".join(f"{key} {{{key}}}" for key in sweep)
-    fields = {key: value for key, value in SMALL.items() if key not in sweep}
-    workloads = {name: {"workload": {**fields, **batch}, "sweep": sweep}}
-    rows = compare(tables(fabrics={"mesh": tables()["fabrics"]["mesh"]}, workloads=workloads)).rows
-    assert [row.work.samples for row in rows if row.work] == samples
-    told = () if note is None else (f"rows of this sweep train {note}, not times",)
-    assert {row.notes for row in rows} == {(PEAK, *told)}
+    ):
+        name = " ".join(f"{key} {{{key}}}" for key in sweep)
+        fields = {key: value for key, value in SMALL.items() if key not in sweep}
+        workloads = {name: {"workload": {**fields, **batch}, "sweep": sweep}}
+        rows = compare(tables(fabrics={"mesh": tables()["fabrics"]["mesh"]}, workloads=workloads)).rows
+        assert [row.work.samples for row in rows if row.work] == samples
+        told = () if note is None else (f"rows of this sweep train {note}, not times",)
+        assert {row.notes for row in rows} == {(PEAK, *told)}
 
 
 @pytest.mark.parametrize(("batch", "noted"), [({}, [False, False, True]), ({"global_batch": 64}, [False] * 3)])
@@ -251,9 +244,8 @@ def test_an_interrupt_leaves_the_cells_that_are_done_and_have_a_speedup_if_any(c
     savings = [{"name": "all", **saving}, {"name": "one", "workloads": ["one"], **saving}]
     left = interrupted(tables(savings=savings), "one", "fred")
     assert left.missing == (("two", "fred"),)
-    assert [(row.seconds, row.speedup) for row in left.rows] == [
-        (row.seconds, row.speedup) for row in comparison.rows[:3]
-    ]
+    times = [(row.seconds, row.speedup) for row in comparison.rows[:3]]
+    assert [(row.seconds, row.speedup) for row in left.rows] == times
     assert [saving.name for saving in left.savings] == ["one"]
     document = json.loads(left.to_json())
     assert document["missing"] == [{"workload": "two", "fabric": "fred"}]
@@ -345,21 +337,16 @@ def test_json_is_the_same_wherever_the_file_is_and_whatever_is_installed_beside(
     assert one == other
 
 
-@pytest.mark.parametrize(
-    ("changes", "sharing", "key"),
-    [
+def test_a_label_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for changes, sharing, key in (
         ({"priorities": ["mp", "ppp", "pp"]}, {}, "priorities[1]"),
         ({}, {"sharing": {"name": "weighted-max-min", "weights": {"mp": 2.0, "ppp": 8.0}}}, "fabrics.mesh.sharing"),
-    ],
-)
-def test_a_label_that_no_workload_has_is_refused(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], sharing: dict[str, Any], key: str
-) -> None:
-    monkeypatch.setattr("fredfw.experiment.cell.runner.Runner.run", None)  # nothing runs before it is known
-    content = tables(**changes)
-    content["fabrics"]["mesh"] |= sharing
-    with refused(key, "no workload has the label 'ppp'; did you mean 'pp'?", "collective, mp, pp"):
-        compare(content)
+    ):
+        monkeypatch.setattr("fredfw.experiment.cell.runner.Runner.run", None)  # nothing runs before it is known
+        content = tables(**changes)
+        content["fabrics"]["mesh"] |= sharing
+        with refused(key, "no workload has the label 'ppp'; did you mean 'pp'?", "collective, mp, pp"):
+            compare(content)
 
 
 def test_labels_are_judged_by_the_whole_matrix_only() -> None:

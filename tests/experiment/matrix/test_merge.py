@@ -5,6 +5,7 @@ import json
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,12 +158,8 @@ def test_a_cell_of_another_configuration_is_not_found(store: str, old: str, new:
 
 def test_cells_of_other_versions(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = PluginManager.discover()
-    versions = other.versions
-
-    def newer(used: object) -> dict[str, str]:
-        return {**versions(used), "fredfw-topology-mesh2d": "9.9"}  # type: ignore[arg-type]  # what it gets
-
-    monkeypatch.setattr(other, "versions", newer)
+    versions: Any = other.versions
+    monkeypatch.setattr(other, "versions", lambda used: {**versions(used), "fredfw-topology-mesh2d": "9.9"})
     with closing(sqlite3.connect(store)) as database, database:
         database.execute("DELETE FROM outcomes WHERE rowid = 5")  # net on mesh 3
     Framework(other).run("cells.toml", workload="net", fabric="mesh 3", store=store)

@@ -50,11 +50,8 @@ def test_the_mean_over_all_pairs_one_group_per_pair_or_all_over_one() -> None:
     groups = saving(by=["size", "link_bandwidth"]).groups
     found = {(group.at["size"], group.at["link_bandwidth"]): group.saving for group in groups}
     assert list(groups[0].at) == ["size", "link_bandwidth"]
-    assert found == {
-        (f"{size} GB", f"{rate} GB/s"): pytest.approx(share(size, rate), rel=1e-9)
-        for size in (1, 4)
-        for rate in (1, 2, 4)
-    }
+    expected = {(f"{size} GB", f"{rate} GB/s"): share(size, rate) for size in (1, 4) for rate in (1, 2, 4)}
+    assert found == pytest.approx(expected, rel=1e-9)
     one = saving(over="fast 2 GB/s", by=["link_bandwidth"])
     # Half the bandwidth takes twice the time: 1 - 2; twice the bandwidth saves half.
     assert [group.saving for group in one.groups] == pytest.approx([-1.0, 0.0, 0.5], rel=1e-9)

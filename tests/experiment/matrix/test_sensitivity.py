@@ -40,10 +40,8 @@ class Steps(Transport):
 
 def experiment(bandwidths: dict[str, float], workload: dict[str, Any] | None = None) -> dict[str, Any]:
     collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
-    fabrics = {
-        name: {"topology": {**RING, "bandwidths": [rate]}, "collectives": {"default": "ring"}}
-        for name, rate in bandwidths.items()
-    }
+    topologies = {name: {**RING, "bandwidths": [rate]} for name, rate in bandwidths.items()}
+    fabrics = {name: {"topology": one, "collectives": {"default": "ring"}} for name, one in topologies.items()}
     return {"fabrics": fabrics, "workloads": {"work": {"workload": workload or collective}}}
 
 
@@ -142,9 +140,8 @@ def test_both_commands_print_one_table_with_sign_size_and_rank_and_write_it(tmp_
     collective = ["collective", "all-reduce", "--topology", "multi-dimensional", *given, "--size", "4GB"]
     commands = {"4000000000": [*collective, "--algorithm", "ring"], "work ring": ["compare", str(path), "--no-store"]}
     for cell, command in commands.items():
-        _, _, table = succeeds(*command, "--sensitivity=50").partition(
-            "with 50 % less and 50 % more of one parameter, simulated again"
-        )
+        said = succeeds(*command, "--sensitivity=50")
+        _, _, table = said.partition("with 50 % less and 50 % more of one parameter, simulated again")
         rows = [" ".join(line.split()) for line in table.partition("\n\n")[0].splitlines()[3:]]
         # Six steps of 3 s, and six times 1 GB one way, at half of what an NPU sends both ways: 18 s and 12 s.
         assert rows[:2] == [f"{cell} 1 bandwidth of npu - npu +40 % -13.3 %", f"{cell} 2 latency of links -30 % +30 %"]
@@ -240,17 +237,14 @@ class Limited(Steps):
         return super().costs(call, fabric)
 
 
-@pytest.mark.parametrize(
-    ("error", "raised", "said"),
-    [
+def test_a_variation_no_collective_can_run_with() -> None:
+    for error, raised, said in (
         (UnsupportedError, UnsupportedError, r"bandwidth of npu - npu -20 %: these links are too slow"),
         (ValueError, PluginError, r"^module .*Limited\.costs\(\) .*: these links are too"),
-    ],
-)
-def test_a_variation_no_collective_can_run_with(error: type[Exception], raised: type[Exception], said: str) -> None:
-    fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
-    with pytest.raises(raised, match=said):
-        FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
+    ):
+        fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
+        with pytest.raises(raised, match=said):
+            FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
 
 
 @pytest.mark.slow
