@@ -257,11 +257,8 @@ def public() -> Iterator[tuple[str, Any]]:
 
 
 def test_what_others_may_use_is_documented_where_it_is_or_in_what_it_overrides() -> None:
-    found = {
-        place: one
-        for place, one in public()
-        if (inspect.isclass(one) or inspect.isfunction(one)) and one.__module__.startswith("fredfw")
-    }
+    found = {place: one for place, one in public() if inspect.isclass(one) or inspect.isfunction(one)}
+    found = {place: one for place, one in found.items() if one.__module__.startswith("fredfw")}
     methods = {
         f"{place}.{name}": getattr(cls, name)
         for place, cls in found.items()

@@ -124,9 +124,8 @@ class Line(Topology):
 
 def test_a_limit_is_raised_for_one_block_in_one_thread() -> None:
     seen: list[str | None] = []
-    assert limits.excess("cells", 10_001) == (
-        "10001 cells are too many: at most 10000; fredfw --limit cells=10001 raises the limit"
-    )
+    said = "10001 cells are too many: at most 10000; fredfw --limit cells=10001 raises the limit"
+    assert limits.excess("cells", 10_001) == said
     with limits.allowed({"cells": 20_000}):
         limits.check("cells", 20_000)
         assert limits.excess("cells", 20_000) is None

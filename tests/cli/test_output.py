@@ -27,9 +27,8 @@ COMPARE = ["compare", TWO]
 @sampled(["chat"], COMPARE, [*COMPARE, "--json", "-"])
 def test_a_full_disk_is_one_line_and_code_1(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            process(*arguments), env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        command, pipe = process(*arguments), subprocess.PIPE
+        done = subprocess.run(command, env=environment(), stdout=full, stderr=pipe, text=True, check=False)
     message = "fredfw: error: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, message)
 
@@ -58,9 +57,8 @@ def test_outputs_are_all_written_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @sampled(COMPARE, [*COMPARE, "--json", "-"], ["speed"], ["chat"], ["--help"])
 def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
-    with subprocess.Popen(
-        process(*arguments), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
+    command, pipe = process(*arguments), subprocess.PIPE
+    with subprocess.Popen(command, env=environment(), stdout=pipe, stderr=pipe, text=True) as running:
         assert running.stdout is not None
         assert running.stderr is not None
         running.stdout.close()

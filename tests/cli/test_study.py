@@ -47,10 +47,8 @@ HALVING = "{ name = 'halving', rungs = ['exac'] }"
 
 
 def test_the_same_command_runs_no_cell_again_and_writes_all_points() -> None:
-    first, second = (
-        succeeds(*COMPARE, "--best", "2", "--json", f"{number}.json", "--csv", "out.csv").splitlines()
-        for number in (1, 2)
-    )
+    written = (*COMPARE, "--best", "2", "--csv", "out.csv", "--json")
+    first, second = (succeeds(*written, f"{number}.json").splitlines() for number in (1, 2))
     assert first[0] == "meshes of [16]"
     assert first[1] == "25 combinations, 5 points in the space; tried: 5, with a result: 5, that do not fit: 0"
     assert "the best 2 of 5 by least time" in first
