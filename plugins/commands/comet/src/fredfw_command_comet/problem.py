@@ -92,7 +92,6 @@ class Problem:
 
 
 def fabric_name(cluster: str, bandwidth: float | None) -> str:
-    """Return what ``Problem.tables`` calls a cluster with expanded memory, or without."""
     return cluster if bandwidth is None else f"{cluster} + {units.render(bandwidth, units.Unit.BYTES_PER_SECOND)}"
 
 
@@ -115,7 +114,6 @@ def _published(table: Mapping[str, Any]) -> Published:
 
 
 def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``table`` with ``changes``, where tables inside are merged, too."""
     found = dict(table)
     for key, value in changes.items():
         inside = found.get(key)

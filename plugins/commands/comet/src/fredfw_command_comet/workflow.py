@@ -36,12 +36,10 @@ class Case:
 
     @property
     def total(self) -> float:
-        """Bytes that one NPU needs."""
         return sum(self.memory.values())
 
     @property
     def name(self) -> str:
-        """Its split in short, such as ``MP8-DP128``."""
         return "-".join(f"{key.upper()}{value}" for key, value in self.split.items())
 
 
@@ -99,10 +97,7 @@ class Findings:
 
 
 def explore(problem: Problem, framework: Framework, *, jobs: int = 1, store: str | None = None) -> Findings:
-    """Run every split of ``problem`` on every cluster: without expanded memory, and with it where it is needed.
-
-    Raises ``InputError`` where the file says what cannot be used, or no split fits any cluster even with more memory.
-    """
+    """Run every split of ``problem`` on every cluster: without expanded memory, and with it where it is needed."""
     try:
         experiment = framework.load_experiment(problem.tables([None]))
         cases = {
@@ -131,7 +126,6 @@ def explore(problem: Problem, framework: Framework, *, jobs: int = 1, store: str
 
 
 def _estimated(experiment: Experiment, problem: Problem, workload: str, fabric: str) -> Case:
-    """Return what is known of a cell before it runs: its split and its memory."""
     spec, column = experiment.workload(workload), experiment.fabric(fabric)
     built = column.topology.build()
     system = System(len(built.npus), len(built.controllers))

@@ -46,10 +46,7 @@ class Constraint:
 
 
 def read(texts: Sequence[str], names: Mapping[str, int], count: int, *, key: str) -> tuple[Constraint, ...]:
-    """Return the constraints that ``texts`` say of ``count`` dimensions, of which ``names`` mean each a number.
-
-    Raises ``InputError`` where a text is not a linear comparison, or names something else.
-    """
+    """Return the constraints that ``texts`` say of ``count`` dimensions, of which ``names`` mean each a number."""
     found: list[Constraint] = []
     for index, text in enumerate(texts):
         with placed(key=f"{key}[{index}]"):
@@ -91,7 +88,6 @@ def _expression(side: str, text: str, names: Mapping[str, int], count: int) -> F
 
 
 def _term(term: str, text: str, names: Mapping[str, int], count: int) -> tuple[int, float]:
-    """Return the place of a term in the sum, and its value."""
     factor = _FACTOR.fullmatch(term)
     if factor is not None and (factor[2] in names or factor[1] is None):
         if factor[2] not in names:

@@ -50,10 +50,7 @@ def messages(pattern: Pattern, size: float, parts: Sequence[int]) -> list[float]
 
 
 def placed(axes: Mapping[str, int], sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Return how many positions each axis has in each dimension: the first axis takes the first dimensions.
-
-    Raises ``InputError`` where they do not fill the dimensions so that each axis has whole parts of them.
-    """
+    """Return how many positions each axis has in each dimension: the first axis takes the first dimensions."""
     left, found = list(sizes), {}
     npus = math.prod(sizes)
     if math.prod(axes.values()) != npus:
@@ -84,14 +81,7 @@ def demand(collectives: Sequence[Collective], axes: Mapping[str, int], compute: 
 
 
 def demand_of_graph(workload: Workload, fabric: Fabric, npu: Npu) -> Demand:
-    """Return what the iteration of ``workload`` asks; rank r is on NPU r.
-
-    The model has no overlap: collectives and computations of rank 0 add up.
-
-    Raises:
-        InputError: The workload does not fit the fabric, or has no collective among several NPUs.
-        UnsupportedError: A group is not a product of positions in the dimensions, or does what the model does not know.
-    """
+    """Return what rank 0 of the iteration asks, where nothing overlaps; rank r is on NPU r."""
     graph = workload.graph(System(len(fabric.npus), len(fabric.controllers)))
     rows: dict[tuple[float, ...], float] = {}
     compute, others = 0.0, set[str]()

@@ -43,17 +43,14 @@ class Programme:
 
     @property
     def dimensions(self) -> int:
-        """How many there are."""
         return int(self.messages.shape[1])
 
     def seconds(self, bandwidths: FloatArray) -> float:
-        """Return the time for ``(dimensions,)`` bytes per second of an NPU."""
         used = self.messages > 0
         shares = np.divide(self.messages, bandwidths, out=np.zeros_like(self.messages), where=used)
         return self.fixed + float(self.weights @ shares.max(axis=1, initial=0.0))
 
     def dollars(self, bandwidths: FloatArray) -> float:
-        """Return what an NPU pays for ``(dimensions,)`` bytes per second; raises ``InputError`` without prices."""
         if self.prices is None:
             raise InputError("a dimension has no price", key="prices", accepted=NO_PRICES)
         return float(self.prices @ bandwidths)
@@ -70,7 +67,6 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """How far the value may be above the least one, relative to it."""
         return (self.value - self.bound) / self.value if self.value else 0.0
 
 
@@ -90,10 +86,7 @@ def fastest(programme: Programme) -> Optimum:
 
 
 def cheapest(programme: Programme) -> Optimum:
-    """Return the bandwidths of the least time x cost, in seconds x dollars of an NPU.
-
-    Raises ``InputError`` as ``feasible``, and where a dimension has no price.
-    """
+    """Return the bandwidths of the least time x cost, in seconds x dollars of an NPU; raises as ``feasible``."""
     best = feasible(programme)
     if programme.prices is None or not programme.prices.max() > 0:
         raise InputError("a dimension has no price", key="prices", accepted=NO_PRICES)
@@ -126,10 +119,7 @@ def cheapest(programme: Programme) -> Optimum:
 
 
 def feasible(programme: Programme) -> FloatArray:
-    """Return ``(dimensions,)`` shares of the budget that meet the constraints, the least of them as large as can be.
-
-    Raises ``InputError`` that names contradicting ones, or those that leave nothing for a dimension with traffic.
-    """
+    """Return ``(dimensions,)`` shares of the budget that meet the constraints, the least of them as large as can be."""
     found = _levelled(programme, programme.constraints)
     if found is not None and found[1] > _TINY:
         return found[0]

@@ -23,7 +23,6 @@ class Distance:
 
     @property
     def relative(self) -> float:
-        """Relative difference of the twin."""
         if self.original == 0:
             return 0.0 if self.twin == 0 else math.inf
         return self.twin / self.original - 1

@@ -18,15 +18,11 @@ _GZIP = b"\x1f\x8b"
 
 
 def readers(plugins: PluginManager) -> list[type[TraceWorkload]]:
-    """Return the workloads that read traces."""
     return [one for one in plugins.workloads if issubclass(one, TraceWorkload)]
 
 
 def opened(files: Sequence[str], given: str | None, plugins: PluginManager) -> TraceWorkload:
-    """Return the workload that reads ``files``: what ``--format`` was ``given``, or what plugins recognise.
-
-    Raises ``InputError`` where it is not exactly one, or a field has an impossible value.
-    """
+    """Return the workload that reads ``files``: what ``--format`` was ``given``, or what plugins recognise."""
     known = {one.name: one for one in readers(plugins)}
     accepted = ", ".join(known) or "none is installed"
     fields = {"name": _found(files, known, accepted)} if given is None else _table(given)
@@ -40,10 +36,7 @@ def opened(files: Sequence[str], given: str | None, plugins: PluginManager) -> T
 
 
 def infos(workload: TraceWorkload) -> tuple[TraceInfo, ...]:
-    """Return what the files of ``workload`` hold.
-
-    Raises ``InputError`` where one cannot be read, or two are of the same rank, ``PluginError`` where the plugin fails.
-    """
+    """Return what the files of ``workload`` hold; no two are of the same rank."""
     found = ask(TraceWorkload.info, workload)
     of_rank: dict[int, str] = {}
     for one in found:
@@ -56,7 +49,6 @@ def infos(workload: TraceWorkload) -> tuple[TraceInfo, ...]:
 
 
 def _table(given: str) -> dict[str, Any]:
-    """Return a name, or a table of TOML, as a table."""
     try:
         value = parse_toml(f"value = {given}")["value"]
     except InputError:
@@ -87,7 +79,6 @@ def _recognising(file: str, known: Mapping[str, type[TraceWorkload]]) -> list[st
 
 
 def _head(file: str) -> bytes:
-    """Return the beginning of ``file``, expanded where it is compressed."""
     try:
         with open(file, "rb") as stream:
             head = stream.read(_HEAD)

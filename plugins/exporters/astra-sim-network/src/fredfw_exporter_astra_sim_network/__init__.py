@@ -36,7 +36,6 @@ class AstraSimNetworkExporter(Exporter):
     suffixes: ClassVar[tuple[str, ...]] = (".yml", ".yaml")
 
     def export(self, result: Any) -> str:
-        """Return the YAML; raises ``UnsupportedError`` where the network is not such a product."""
         return _text(result.fabric)
 
 

@@ -30,7 +30,6 @@ class NodeLinkExporter(Exporter):
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def export(self, result: Any) -> str:
-        """Return the graph as JSON."""
         fabric: Fabric = result.fabric
         graph = {"directed": True, "multigraph": True, "graph": _attributes(fabric)}
         return json.dumps({**graph, "nodes": _nodes(fabric), "edges": _edges(fabric)}, indent=1) + "\n"

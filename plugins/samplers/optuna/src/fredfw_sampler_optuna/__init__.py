@@ -34,7 +34,6 @@ class OptunaSampler(Sampler):
     batch: int = units.count(4, help="points that are asked for before their results are told")
 
     def start(self, space: SearchSpace) -> Search:
-        """See ``Sampler.start``."""
         # It takes a second to import, which no other sampler should cost.
         try:
             import optuna
@@ -64,7 +63,6 @@ class _Search(Search):
     known: set[int] = field(factory=set)  # points that were asked for
 
     def ask(self) -> Sequence[Trial]:
-        """See ``Search.ask``."""
         wanted = min(self.sampler.trials, len(self.space)) - len(self.known)
         for _ in range(min(wanted, self.sampler.batch)):
             point, trial = self._next()
@@ -73,7 +71,6 @@ class _Search(Search):
         return [Trial(point) for point in self.asked]
 
     def tell(self, told: Sequence[Told]) -> None:
-        """See ``Search.tell``."""
         for one in told:
             trial = self.asked.pop(one.trial.point)
             if one.feasible and one.losses is not None:
@@ -82,7 +79,6 @@ class _Search(Search):
                 self._refuse(trial)
 
     def _next(self) -> tuple[int, optuna.Trial]:
-        """Return a point that was not asked for yet, and Optuna's trial of it."""
         for _ in range(_REFUSED):
             trial = self.study.ask()
             point = self.space.find(self._suggested(trial))

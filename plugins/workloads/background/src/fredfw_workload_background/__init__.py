@@ -49,22 +49,13 @@ class Background(Workload):
     ranks: int | None = units.count(None, minimum=2, help="ranks; default: one for each NPU")
 
     def mesh(self, system: System) -> DeviceMesh:
-        """Return the ranks along one axis.
-
-        Raises:
-            InputError: There is one NPU alone.
-        """
         ranks = system.npus if self.ranks is None else self.ranks
         if ranks < 2:
             raise InputError("1 rank has no other to send to", key="ranks", accepted="2 or more")
         return DeviceMesh({"npus": ranks})
 
     def offered(self, system: System) -> float:
-        """Return the bytes per second that each rank offers on average.
-
-        Raises:
-            InputError: ``bandwidth`` is more than an NPU of ``system`` can send, or neither is known.
-        """
+        """Return the bytes per second that each rank offers on average."""
         if self.bandwidth is None:
             if system.bandwidth is None:
                 message = "is missing, and nothing is known of a fabric"
@@ -77,7 +68,6 @@ class Background(Workload):
         return self.load * self.bandwidth
 
     def messages(self, system: System) -> list[list[Message]]:
-        """Return the messages of each rank, in their order; raises ``InputError`` as ``offered`` and ``mesh`` do."""
         ranks, rate = self.mesh(system).ranks, self.offered(system) / self.size
         random = Random(self.seed)
         order = sorted(range(ranks), key=[random.random() for _ in range(ranks)].__getitem__)
@@ -114,7 +104,6 @@ class Background(Workload):
         return builder.build()
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Return how much is offered, and which share that is of what an NPU can send."""
         sent = self.messages(system)
         if not self.duration:
             return ()

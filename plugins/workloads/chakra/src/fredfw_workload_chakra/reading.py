@@ -24,7 +24,6 @@ _HOST = (
 
 
 def parsed(text: str) -> Trace:
-    """Return the trace in ``text``; raises ``InputError``."""
     documents = _documents(text)
     first = documents[0]
     if "workload_graph" in first:
@@ -46,7 +45,6 @@ def parsed(text: str) -> Trace:
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects that follow each other."""
     decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
     at = _begin(text, 0)
@@ -65,7 +63,6 @@ def _documents(text: str) -> list[dict[str, Any]]:
 
 
 def _begin(text: str, at: int) -> int:
-    """Return where something begins from ``at`` on."""
     found = _SOMETHING.search(text, at)
     return len(text) if found is None else found.start()
 
@@ -112,7 +109,6 @@ def _jsonized(node: Mapping[str, Any], where: str) -> Node:
 def _order(
     node: Mapping[str, Any], where: str, data: str, control: str, micros: str
 ) -> tuple[list[int], list[int], int]:
-    """Return what a node waits for and how long it takes, by the names of these fields."""
     return _ids(node, data, where), _ids(node, control, where), _whole(node, micros, where, 0)
 
 
@@ -136,7 +132,6 @@ def _attributes(node: Mapping[str, Any], where: str) -> dict[str, Value]:
 
 
 def _known(node: Mapping[str, Any], where: str) -> dict[str, Value]:
-    """Return the attributes that are keys of a node themselves."""
     found: dict[str, Value] = {}
     for name in NUMBERS:
         value = node.get(name)
@@ -202,7 +197,6 @@ _ACCEPTED = "a whole Chakra execution trace of schema 0.0.4 or later, compressed
 
 
 def read(file: File) -> Trace:
-    """Return the trace in ``file``; raises ``InputError``."""
     content = file.read()
     with file.named():
         try:
@@ -226,7 +220,6 @@ def rank_of(file: File) -> int | None:
 
 
 def by_rank(files: Sequence[File]) -> list[File]:
-    """Return ``files`` in the order of the ranks in their names; raises ``InputError``."""
     found: dict[int, File] = {}
     for file in files:
         rank = rank_of(file)

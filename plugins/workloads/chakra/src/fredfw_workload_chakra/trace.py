@@ -109,24 +109,20 @@ class Trace:
 
     @property
     def known(self) -> BoolArray:
-        """``(N,)`` whether the type of a node is one of ``NodeType``."""
         return np.isin(self.types, list(NodeType))
 
     @property
     def on_cpu(self) -> BoolArray:
-        """``(N,)`` whether a node is an operation of the CPU."""
         found: BoolArray = self.number("is_cpu_op", 0.0) != 0
         return found
 
     @property
     def seconds(self) -> FloatArray:
-        """``(N,)`` durations."""
         exact = self.numbers[SECONDS]
         return np.where(np.isnan(exact), self.micros * 1e-6, exact)
 
     @classmethod
     def of(cls, nodes: Sequence[Node], metadata: Mapping[str, Value]) -> Trace:
-        """Return ``nodes`` in columns."""
         count = len(nodes)
         columns = {name: np.full(count, np.nan) for name in NUMBERS}
         groups, names = np.full(count, -1), dict[str, int]()

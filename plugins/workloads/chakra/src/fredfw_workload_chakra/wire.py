@@ -43,13 +43,11 @@ class Fields(NamedTuple):
     stop: IntArray  # `(M,)` where they end
 
     def of(self, number: int, wire: int) -> BoolArray:
-        """Return which of them are the field ``number``, written so."""
         found: BoolArray = (self.number == number) & (self.wire == wire)
         return found
 
 
 def array(content: bytes) -> Bytes:
-    """Return ``content`` as the functions here take it."""
     return np.frombuffer(content + bytes(_MARGIN), dtype=np.uint8)
 
 
@@ -119,8 +117,7 @@ def gathered(
 ) -> Gathered:
     """Return fields of the messages between ``start`` and ``stop``; others are passed over.
 
-    They are ``numbers``, ``texts`` (or messages), ``lists`` of messages, or lists of numbers, which are ``items``;
-    raises ``DamagedError``.
+    ``texts`` may be messages, ``lists`` are of messages, ``items`` are lists of numbers; raises ``DamagedError``.
     """
     count = len(start)
     values = {one: np.zeros(count, dtype=np.uint64) for one in numbers}
@@ -224,17 +221,14 @@ _SMALL = tuple(bytes([one]) for one in range(0x80))
 
 @cache
 def tag(number: int, wire: int) -> bytes:
-    """Return what is in front of a field."""
     return varint(number << 3 | wire)
 
 
 def number(field: int, value: int) -> bytes:
-    """Return a field that is a number."""
     return tag(field, VARINT) + varint(value)
 
 
 def block(field: int, content: bytes) -> bytes:
-    """Return a field that is text, a list or a message."""
     return tag(field, LENGTH) + varint(len(content)) + content
 
 
@@ -245,5 +239,4 @@ def numbers(field: int, values: Iterable[int]) -> bytes:
 
 
 def framing(message: bytes) -> bytes:
-    """Return a message with its length in front."""
     return varint(len(message)) + message

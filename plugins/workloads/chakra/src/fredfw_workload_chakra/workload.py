@@ -80,11 +80,6 @@ class Chakra(TraceWorkload):
         return DeviceMesh({"rank": ranks}, known)
 
     def graph(self, system: System) -> TaskGraph:
-        """Return the tasks of the traces.
-
-        Raises:
-            InputError: Traces cannot be used, or load from a memory tier that the fabric does not have.
-        """
         found, _ = _loaded(self)
         if not found.memory_names and self.remote_memory is None:
             return found
@@ -149,7 +144,6 @@ def _calls(trace: Trace) -> tuple[TraceCalls, ...]:
 
 
 def _kind(trace: Trace, index: int, collective: int) -> tuple[str, str]:
-    """Return what a node that communicates does, and on which communicator."""
     if trace.types[index] != NodeType.COMM_COLL:
         return ("send" if trace.types[index] == NodeType.COMM_SEND else "receive"), ""
     name = trace.group_names[trace.groups[index]] if trace.groups[index] >= 0 else ALL

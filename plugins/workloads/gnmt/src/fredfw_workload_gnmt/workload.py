@@ -59,7 +59,6 @@ class Shape:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """All layers in forward order."""
         h = self.hidden
         encoder = [self._lstm("encoder 0", h, directions=2)]
         encoder += [self._lstm(f"encoder {n}", 2 * h if n == 1 else h) for n in range(1, self.encoder_layers)]
@@ -74,11 +73,7 @@ class Shape:
         return Layer(name, rows * self.hidden, 0, flops=0, read=0, moved=2 * numbers, stored=numbers)
 
     def _lstm(self, name: str, inputs: int, *, stepwise: int = 0, directions: int = 1) -> Layer:
-        """Return an LSTM layer: four gates of its input, of what depends on the last time step, and of its state.
-
-        The input of all time steps is one matrix product. The rest is one for each time step, which reads its weights
-        again.
-        """
+        """Inputs of all time steps are one matrix product, the rest one for each, which reads its weights again."""
         h, steps = self.hidden, self.sequence
         once, again = 4 * h * inputs, 4 * h * (stepwise + h)
         return Layer(
@@ -176,14 +171,12 @@ class Gnmt(Workload):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the model: the preset's, where fields do not say otherwise."""
         shape = PRESETS[self.model]
         given = {name: getattr(self, name, None) for name in attrs.fields_dict(Shape)}
         return attrs.evolve(shape, **{name: value for name, value in given.items() if value is not None})
 
     @property
     def parameters(self) -> int:
-        """Trainable numbers of the model."""
         return sum(layer.parameters for layer in self.shape.layers)
 
     def mesh(self, system: System) -> DeviceMesh:

@@ -40,14 +40,7 @@ class Microbenchmark(Workload):
     count: int = units.count(1, help="repetitions, back to back")
 
     def mesh(self, system: System) -> DeviceMesh:
-        """Return MP groups where they are consecutive, and DP groups where they are strided.
-
-        Groups that ``stride`` or ``spacing`` lay out are not an axis of such a grid: all workers up to the last
-        one in use count as replicas.
-
-        Raises:
-            InputError: A point-to-point among any number but two, more groups than NPUs, or groups that share workers.
-        """
+        """Return MP groups if consecutive, DP groups if strided; by ``stride`` or ``spacing``, up to the last one."""
         ranks = self._ranks(system)
         if self.stride is None and self.spacing is None:
             if self.layout == "strided":

@@ -46,13 +46,7 @@ class Workers:
         return np.searchsorted(ends, np.arange(neurons), side="right")
 
     def assigned(self, costs: FloatArray) -> IntArray:
-        """Return the ``(neurons,)`` workers with least ``(neurons, workers)`` costs that keep the bounds.
-
-        It is a linear sum assignment (Munkres) of neurons to places: a worker has as many as it may hold neurons.
-
-        Raises:
-            InputError: There are more workers than neurons.
-        """
+        """Return ``(neurons,)`` workers of least ``(neurons, workers)`` costs: linear sum assignment (Munkres)."""
         neurons = len(costs)
         self.check(neurons)
         lower, upper = self.bounds(neurons)
@@ -72,7 +66,6 @@ class Workers:
         return chosen
 
     def check(self, neurons: int) -> None:
-        """Make sure that there is a neuron for each worker; else ``InputError``."""
         if len(self) > neurons:
             message = f"{len(self)} workers for a layer of {neurons} neurons"
             raise InputError(message, key="workers", accepted=f"at most {neurons}")

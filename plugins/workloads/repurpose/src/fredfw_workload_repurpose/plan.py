@@ -19,7 +19,6 @@ from fredfw_workload_repurpose.pruning import Moments, Pruned, Pruner
 
 
 def check_epsilon(_instance: object, _attribute: object, value: Any) -> None:
-    """Make sure that ``value`` can be the bound of a relative error; else ``InputError``."""
     accepted = "a number from 0 to below 1"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{value!r} is not a number", key="epsilon", accepted=accepted)
@@ -84,7 +83,6 @@ class Problem:
 
     @cached_property
     def pruners(self) -> tuple[Pruner, ...]:
-        """What prunes each layer."""
         return tuple(
             Pruner(layer.weights, self._moments(number), each=self.each, received=self.received)
             for number, layer in enumerate(self.network.layers)

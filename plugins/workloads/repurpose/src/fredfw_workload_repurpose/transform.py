@@ -141,7 +141,6 @@ def by_magnitude(problem: Problem, kept: Sequence[int] | None = None) -> Plan:
 
 
 def _most(pruner: Pruner, order: IntArray, epsilon: float) -> int:
-    """Return how many of the smallest weights can be dropped, by bisection."""
     low, high = 0, len(order)
     while low < high:
         middle = (low + high + 1) // 2

@@ -174,7 +174,6 @@ class Inference(ModelWorkload):
         return Work(self.batch, tokens=prompts + others * self.steps, replicas=1)
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Say what the time of the iteration is."""
         at = f", at {units.counted(self.context, 'token')} of context"
         steps = f"{units.counted(self.steps, 'step')} of decode"
         time = {
@@ -194,7 +193,6 @@ class Inference(ModelWorkload):
         return self.batch if self.decode_batch is None else self.decode_batch
 
     def _stages(self, first: int, tp: int) -> IntArray:
-        """Return the ``(pp, tp)`` ranks of a pool."""
         return first + np.arange(self.pp * tp).reshape(self.pp, tp)
 
     def _layers(self) -> list[range]:

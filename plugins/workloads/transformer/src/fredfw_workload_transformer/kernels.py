@@ -25,7 +25,6 @@ class Pair:
     backward: Kernels
 
     def __add__(self, other: Pair) -> Pair:
-        """Return the kernels of both."""
         return Pair(self.forward + other.forward, self.backward + other.backward)
 
 
@@ -62,15 +61,11 @@ class Sizes:
 
     @property
     def tokens(self) -> float:
-        """Tokens in the microbatch."""
         return self.samples * self.sequence
 
 
 def _pair(gemms: tuple[Gemm, ...], moved: float, forward: float, backward: float) -> Pair:
-    """Return the kernels of ``gemms``, of others that move so many bytes forward, and so many launches each way.
-
-    The products of a backward pass are the gradients of both factors.
-    """
+    """Return the kernels of ``gemms``, of others that move so many bytes forward, and so many launches each way."""
     both = tuple(
         Gemm(*shape, one.batch, one.width) for one in gemms for shape in ((one.m, one.k, one.n), (one.k, one.n, one.m))
     )
@@ -115,7 +110,6 @@ def attention(sizes: Sizes) -> Pair:
 
 
 def mlp(sizes: Sizes) -> Pair:
-    """Return the kernels of an MLP block."""
     tokens, h, f, mp, each = sizes.tokens, sizes.hidden, sizes.intermediate, sizes.mp, sizes.elementwise
     gemms = Gemm(tokens, (f if sizes.plain else 2 * f) / mp, h), Gemm(tokens, h, f / mp)
     if sizes.plain:

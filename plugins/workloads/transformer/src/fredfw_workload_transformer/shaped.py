@@ -64,11 +64,7 @@ class ModelWorkload(Workload):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the model: the preset's, where fields do not say otherwise.
-
-        Raises:
-            InputError: A dimension that neither gives.
-        """
+        """The shape of the model: the preset's, where fields do not say otherwise."""
         shape = {} if self.model is None else attrs.asdict(PRESETS[self.model], recurse=False)
         for dimension, declared in attrs.fields_dict(Shape).items():
             value = getattr(self, dimension, None)
@@ -80,7 +76,6 @@ class ModelWorkload(Workload):
         return Shape(**shape)
 
     def check_stages(self, stages: int) -> None:
-        """Make sure that there is a layer for each pipeline stage; else ``InputError``."""
         layers = self.shape.layers
         if stages > layers:
             message = f"{units.counted(stages, 'pipeline stage')} for {units.counted(layers, 'layer')}"

@@ -19,10 +19,7 @@ Group = Sequence[tuple[int, ...]]
 
 
 def group_layers(layers: int, stages: int, first: int = 0) -> list[Group]:
-    """Return the groups: stage i of group k holds layer ``stages * k + i``.
-
-    Those from ``first`` on are with layer 0, the head is with the last layer.
-    """
+    """Return the groups: stage i of group k holds layer ``stages * k + i``, the last one the head, too."""
 
     def held(layer: int) -> tuple[int, ...]:
         if layer >= layers:
@@ -64,7 +61,6 @@ class _Lane:
         return any(group[stage] for stage in self.stages)
 
     def load(self, name: str, group: Group) -> int:
-        """Add the load of the next group's weights; return the task that computation waits for."""
         before = (*self._loads[-1:], *self._freed(self._loads, self._released))
         self._loads.append(self._stream(self.passes.builder.load, name, group, before))
         return self._exchange(name, Pattern.ALL_GATHER, group, self._loads[-1:])[0]
@@ -74,16 +70,13 @@ class _Lane:
         self._released.append(tuple(tasks))
 
     def gradient_buffer(self) -> tuple[int, ...]:
-        """Return what the next backward pass must wait for before it writes gradients."""
         return self._freed(self._stores, [(store,) for store in self._stores])
 
     def store(self, name: str, group: Group, after: Sequence[int]) -> None:
-        """Add the store of a group's gradients, reduced on their way or before."""
         before = (*self._stores[-1:], *self._exchange(name, Pattern.REDUCE_SCATTER, group, after))
         self._stores.append(self._stream(self.passes.builder.store, name, group, before))
 
     def _freed(self, used: Sequence[int], freed: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """Return what frees the buffer that comes next behind those ``used``."""
         reused = len(used) - 1 - self.passes.workload.prefetch
         return freed[reused] if reused >= 0 else ()
 
