@@ -76,10 +76,7 @@ class Design:
 def designs(
     problem: Problem, framework: Framework, *, simulate: bool = False, evaluations: int = 60
 ) -> Iterator[Design]:
-    """Yield the best splits, network by network; a search may simulate so many.
-
-    Raises ``InputError`` where a workload does not fit, constraints contradict each other, or a price is missing.
-    """
+    """Yield the best splits, network by network; a search may simulate so many."""
     with placed(file=problem.file):
         jobs = [_calibrated(job, problem) for job in problem.jobs]
         groups = [(_GROUP, jobs)] if problem.group else [(job.name, [job]) for job in jobs]
@@ -140,8 +137,7 @@ class _Case:
         try:
             best = fastest(programme) if self.objective == "time" else cheapest(programme)
         except InputError as error:
-            message = f"{self.network.name}: {error.message}"
-            raise InputError(message, key=error.key, accepted=error.accepted) from None
+            raise InputError(f"{self.network.name}: {error.message}", key=error.key, accepted=error.accepted) from None
         value = self._value(programme, programme.seconds)
         even = np.full(programme.dimensions, self.budget / programme.dimensions)
         equal = even if meets(self.network.constraints, even, self.budget) else None
@@ -206,11 +202,7 @@ class _Case:
 
 @define(eq=False)
 class Simulations:
-    """The time of an iteration by simulation, for any bandwidths.
-
-    Collectives of a list run one after the other, all groups of one at once, and each kind is simulated once. The
-    iteration of a workload plugin is simulated as it is, with its overlap.
-    """
+    """The time of an iteration by simulation: collectives of a list in turn, a plugin's workload with its overlap."""
 
     network: Network
     parts: Sequence[tuple[Job, Demand]]  # the workloads, and what they ask
@@ -220,7 +212,6 @@ class Simulations:
     known: dict[bytes, float] = field(factory=dict)  # seconds by bandwidths
 
     def seconds(self, bandwidths: FloatArray) -> float:
-        """Return the seconds of an iteration, of all workloads by their weights."""
         key = bandwidths.tobytes()
         if key not in self.known:
             fabric = self.network.fabric(np.maximum(bandwidths, _LEAST * self.budget))
@@ -247,8 +238,7 @@ class Simulations:
 
     def _simulated(self, graph: TaskGraph, fabric: Any, **more: Any) -> float:
         chosen = self.algorithm if self.algorithm == "auto" else {"default": self.algorithm}
-        result = self.framework.simulate_graph(graph, fabric, collectives=chosen, attribution=False, **more)
-        return result.seconds
+        return self.framework.simulate_graph(graph, fabric, collectives=chosen, attribution=False, **more).seconds
 
 
 def search(
@@ -258,12 +248,7 @@ def search(
     budget: float,
     evaluations: int,
 ) -> FloatArray:
-    """Return the bandwidths of the least ``value`` that a pattern search finds, never worse than ``starts``.
-
-    It begins at the best of the ``starts``. Each step moves a share of the smaller of two bandwidths from one dimension
-    to another, or scales what the constraints tie together, takes the best such move, and makes smaller moves where
-    none is better. Deterministic.
-    """
+    """Return what a pattern search finds from the best of ``starts``: the best of ``_moves``, then smaller ones."""
     tried = {one.tobytes(): value(one) for one in starts}
     best = min(starts, key=lambda one: tried[one.tobytes()])
     least = tried[best.tobytes()]
@@ -299,5 +284,4 @@ def _moves(bandwidths: FloatArray, step: float, equalities: FloatArray) -> Itera
 
 
 def meets(constraints: Sequence[Constraint], bandwidths: FloatArray, budget: float) -> bool:
-    """Return whether ``bandwidths`` are above 0 and meet the constraints."""
     return bool((bandwidths > 0).all()) and all(one.misses(bandwidths) <= _EXACT * budget for one in constraints)

@@ -38,9 +38,7 @@ class Network:
         self.constraints = constraints  # those of the file, for these dimensions
 
     def fabric(self, bandwidths: FloatArray) -> Fabric:
-        """Return the network with ``(dimensions,)`` bytes per second of an NPU."""
-        values = tuple(bandwidths.tolist())
-        built: Fabric = attrs.evolve(self.topology, bandwidths=values, link_bandwidths=None).build()
+        built: Fabric = attrs.evolve(self.topology, bandwidths=tuple(bandwidths.tolist()), link_bandwidths=None).build()
         return built
 
 
@@ -69,7 +67,6 @@ class Job:
     calibration: Calibration | None = None  # what ``compute`` is fitted to
 
     def demand(self, network: Network) -> Demand:
-        """Return what it asks of ``network``; raises ``InputError``."""
         with placed(key=f"workloads.{self.name}"):
             if self.workload is None:
                 return demand(self.collectives, self.axes, self.compute, network.sizes)
@@ -215,12 +212,10 @@ def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> 
     if not along:
         raise InputError("is missing", key=f"{key}.axes", accepted=", ".join(axes) or "an axis of the workload")
     count = _positive(table.get("count", 1), "count", key)
-    size = as_quantity(table.get("size"), units.Unit.BYTES, f"{key}.size")
-    return Collective(Pattern(pattern), size, along, count)
+    return Collective(Pattern(pattern), as_quantity(table.get("size"), units.Unit.BYTES, f"{key}.size"), along, count)
 
 
 def _split(value: object, network: Network, key: str) -> tuple[float, ...]:
-    """Return shares of the budget that are written in percent."""
     accepted = f"{len(network.sizes)} percentages that add up to 100"
     given = value if isinstance(value, list) else []
     if len(given) != len(network.sizes) or not all(_is_number(one) and one > 0 for one in given):

@@ -168,10 +168,7 @@ def _order(graph: TaskGraph) -> list[int]:
 
 
 def fit(graph: TaskGraph) -> Statistics:
-    """Return the statistics of ``graph``.
-
-    Raises ``InputError`` where it is empty, ``UnsupportedError`` for more than computations and communication.
-    """
+    """Return the statistics of ``graph``, which has computations and communication alone."""
     steps = programs(graph)
     if not any(steps):
         raise InputError("the traces have no nodes", accepted="traces with computations or communication")
@@ -226,10 +223,7 @@ def _numbered(keys: Sequence[object]) -> list[int]:
 
 
 def _in_order(steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> list[Event] | None:
-    """Return the events, each after what comes before it on its roles, and receives after what they receive.
-
-    ``None`` if there is no such order.
-    """
+    """Return the events, each behind those before it on its roles and what it receives; ``None`` if that cannot be."""
     of: dict[tuple[int, int], Event] = {}
     tasks: dict[int, set[tuple[int, int]]] = {}
     sent: dict[tuple[int, int], set[int]] = {}  # tasks whose messages a step receives
@@ -253,8 +247,7 @@ def _in_order(steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> list[Eve
     def ready(role: int) -> bool:
         if at[role] == length[role]:
             return False
-        parts = of[role, at[role]]
-        return all(at[one] == place and needs.get((one, place), done) <= done for one, place in parts)
+        return all(at[one] == place and needs.get((one, place), done) <= done for one, place in of[role, at[role]])
 
     current, events = 0, len(set(of.values()))
     while len(order) < events:

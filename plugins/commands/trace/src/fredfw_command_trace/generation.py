@@ -30,7 +30,7 @@ def generate(statistics: Statistics, ranks: int, seed: int = 0) -> TaskGraph:
     steps = sum(len(statistics.classes[one].parts) for one in statistics.sequence)
     limits.check("tasks", steps * -(-ranks // statistics.ranks), key="ranks")
     random = np.random.default_rng(seed)
-    sequence = shuffled(statistics.sequence, CONTEXT, random)
+    sequence = shuffled(statistics.sequence, CONTEXT, random)  # before pools draw, too
     return _Generation(statistics, ranks, random).graph(sequence)
 
 
@@ -58,7 +58,6 @@ class _Generation:
         self._pairs: dict[Part, list[tuple[int, int]]] = {}
 
     def graph(self, sequence: Sequence[int]) -> TaskGraph:
-        """Return the iteration of events of these classes."""
         classes = self._statistics.classes
         counts = np.bincount(sequence, minlength=len(classes)).tolist()
         values = [self._drawn(one, count).tolist() for one, count in zip(classes, counts, strict=True)]
@@ -206,7 +205,6 @@ def _values(kind: TaskKind, meant: TaskKind, values: Sequence[float], noise: flo
 
 
 def _growing(statistics: Statistics) -> set[int]:
-    """Return the groups that have more members among more ranks."""
     reach = [max(one) - min(one) if 1 < len(one) < statistics.ranks else 0 for one in statistics.groups]
     most = max(reach, default=0)
     return {
@@ -233,8 +231,7 @@ def shuffled(sequence: Sequence[int], context: int, random: Generator) -> list[i
     for state, elements in following.items():
         if state in last:
             elements.remove(last[state])
-        order = random.permutation(len(elements))
-        elements[:] = [elements[one] for one in order]
+        elements[:] = [elements[one] for one in random.permutation(len(elements))]
         if state in last:
             elements.insert(0, last[state])  # taken from the end, so this one is the last
     state, result = states[0], list(states[0])

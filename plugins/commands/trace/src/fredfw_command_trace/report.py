@@ -25,7 +25,6 @@ def info_to_json(workload: TraceWorkload, infos: Sequence[TraceInfo]) -> str:
 
 
 def info_report(workload: TraceWorkload, infos: Sequence[TraceInfo]) -> list[Any]:
-    """Return tables of files, nodes, communication and communicators, and the notes."""
     communicators = {name: ranks for one in infos for name, ranks in one.communicators.items()}
     title = f"{counted(len(infos), 'file')} for the workload {workload.name}"
     files = ("file", "rank", "nodes", "dependencies", "dangling", "seconds", "FLOP", "local bytes")
@@ -39,14 +38,12 @@ def info_report(workload: TraceWorkload, infos: Sequence[TraceInfo]) -> list[Any
         report += ["", *table("Communicators", ("name", "size", "ranks"), rows)]
     first = infos[0].facts if infos else {}
     facts = [f"{name}: {value}" for name, value in first.items() if all(one.facts.get(name) == value for one in infos)]
-    notes = dict.fromkeys(note for one in infos for note in one.notes)
-    if texts := [*facts, *notes]:
+    if texts := [*facts, *dict.fromkeys(note for one in infos for note in one.notes)]:
         report += ["", *texts]
     return report
 
 
 def twin_report(distances: Iterable[Distance], notes: Iterable[str]) -> list[Any]:
-    """Return a table of how far a statistical twin is from its original, and the ``notes`` on that."""
     columns = ("statistic", "original", "twin", "difference (%)", "KS distance")
     rows = []
     for one in distances:
