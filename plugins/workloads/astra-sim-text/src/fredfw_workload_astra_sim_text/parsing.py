@@ -61,7 +61,6 @@ class Text:
 
 
 def read(file: File) -> Text:
-    """Return what ``file`` says; raises ``InputError``."""
     with file.named():
         return _read(file.text().splitlines())
 
@@ -70,8 +69,7 @@ def _read(lines: Sequence[str]) -> Text:
     words = lines[0].split() if lines else []
     policy = words[0] if words else ""
     if policy not in POLICIES:
-        message = f"{policy!r} is not a keyword of parallelism"
-        raise InputError(message, key="line 1", accepted=", ".join(POLICIES))
+        raise InputError(f"{policy!r} is not a keyword of parallelism", key="line 1", accepted=", ".join(POLICIES))
     values, lists = _header(policy, words[1:])
     count = _number(lines[1].strip() if len(lines) > 1 else "", "line 2", "the number of layers")
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], start=3) if line.strip()]

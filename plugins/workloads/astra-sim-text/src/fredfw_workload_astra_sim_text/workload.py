@@ -35,7 +35,6 @@ class Schedule:
     weights: dict[int, int] = Factory(dict)  # the last task of each layer's collective of weight gradients
 
     def graph(self, passes: int) -> TaskGraph:
-        """Return so many passes."""
         for _ in range(passes):
             if self.text.policy == "MICRO":
                 first = self.text.layers[0]
@@ -66,8 +65,7 @@ class Schedule:
                 self._compute("inputs", layer, layer.inputs)
             return
         if number in self.text.restarts:
-            start = max((one for one in self.text.checkpoints if one <= number), default=0)
-            for again in range(start, number):
+            for again in range(max((one for one in self.text.checkpoints if one <= number), default=0), number):
                 self._forward(again)
         self._compute("inputs", layer, layer.inputs)
         blocking = policy in _TRANSFORMERS
@@ -173,11 +171,7 @@ class AstraSimText(Workload):
     )
 
     def mesh(self, system: System) -> DeviceMesh:
-        """Return those that split layers as MP, the innermost axis, then experts (EP), data (DP) and stages (PP).
-
-        Raises:
-            InputError: The ranks cannot be split so, or the file does not say how.
-        """
+        """Return those that split layers as MP, the innermost axis, then experts (EP), data (DP) and stages (PP)."""
         text = _read(self.file)
         values = text.values
         ranks = self.ranks or values.get("all_gpus") or system.npus

@@ -29,7 +29,6 @@ VERSION = "0.0.4"
 
 
 def read(content: bytes) -> Trace:
-    """Return the trace in ``content``; raises ``DamagedError``."""
     starts, stops = wire.framed(content)
     if not len(starts):
         raise wire.DamagedError(0, "the file is empty")
@@ -84,7 +83,6 @@ class _Attributes:
             self.place[:, which] = field.start[valued], field.stop[valued]
 
     def named(self, name: str) -> IntArray:
-        """Return the numbers of the attributes that are called ``name``."""
         text = name.encode()
         found = np.flatnonzero(self.name[1] - self.name[0] == len(text))
         for place in reversed(range(len(text))):  # names differ at their ends rather than at their beginnings
@@ -113,8 +111,7 @@ def _metadata(content: bytes, data: Bytes, start: IntArray, stop: IntArray) -> d
     attributes = _Attributes(data, *message.lists[2][1:])
     numbers = attributes.numbers(np.arange(len(attributes.slot)))
     for index, slot in enumerate(attributes.slot.tolist()):
-        number = float(numbers[index])
-        value = _text(content, attributes.place[:, index]) if slot == STRING else number
+        value = _text(content, attributes.place[:, index]) if slot == STRING else float(numbers[index])
         whole = isinstance(value, float) and value.is_integer()
         found[_text(content, attributes.name[:, index])] = int(value) if whole else value
     return found
@@ -193,7 +190,6 @@ def _attribute(name: str, value: Value, field: int) -> bytes:
 
 
 def _slot(name: str, value: Value) -> bytes:
-    """Return the value of an attribute in the slot where ASTRA-sim looks for it."""
     if isinstance(value, str):
         return wire.block(STRING, value.encode())
     if isinstance(value, bool):

@@ -75,8 +75,7 @@ class ChakraExporter(Exporter):
         for rank, nodes in enumerate(writer.nodes):
             content = et.write(nodes, {"schema": "fredfw"})
             files[f"{self.prefix}.{rank}{ending}"] = gzip.compress(content, mtime=0) if self.compress else content
-        named = {name: list(members) for members, name in writer.groups.items()}
-        files["comm_groups.json"] = json.dumps(named) + "\n"
+        files["comm_groups.json"] = json.dumps({name: list(members) for members, name in writer.groups.items()}) + "\n"
         return files
 
 
@@ -89,16 +88,13 @@ def _timed(timeline: Timeline) -> TaskGraph:
 
 
 class _Writer:
-    """Makes the nodes of each rank, task by task.
-
-    ``receivers`` is whether the receiver of a transfer waits for what the transfer comes after, as its sender does.
-    """
+    """Makes the nodes of each rank, task by task."""
 
     def __init__(self, graph: TaskGraph, *, receivers: bool = True) -> None:
         self.graph = graph
         self.nodes: list[list[Node]] = [[] for _ in range(graph.ranks)]  # those of each rank, numbered from 0
         self.groups: dict[tuple[int, ...], str] = {}  # names of communicators by their ranks in order
-        self._receivers = receivers
+        self._receivers = receivers  # whether that of a transfer waits for what the transfer comes after
         self._after: list[dict[int, list[int]]] = []  # of each task, by rank: nodes to wait for
         self._tags: Counter[tuple[int, int]] = Counter()
         self._tag_of: dict[int, int] = {}  # of each send
@@ -165,8 +161,7 @@ class _Writer:
         return tag
 
     def _receive(self, task: int, source: int, destination: int, tag: int, before: Sequence[int]) -> None:
-        attributes = self._message(task, source, destination, tag)
-        self._node(task, destination, NodeType.COMM_RECV, attributes, before)
+        self._node(task, destination, NodeType.COMM_RECV, self._message(task, source, destination, tag), before)
 
     def _message(self, task: int, source: int, destination: int, tag: int) -> dict[str, Value]:
         size = round(float(self.graph.bytes[task]))
@@ -186,5 +181,4 @@ class _Writer:
         self._after[task].setdefault(rank, []).append(number)
 
     def _before(self, task: int, rank: int) -> list[int]:
-        """Return the nodes of ``rank`` that its part in ``task`` waits for."""
         return sorted({node for one in self.graph.after(task).tolist() for node in self._after[one].get(rank, ())})

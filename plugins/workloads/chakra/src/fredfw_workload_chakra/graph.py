@@ -46,8 +46,7 @@ class Communicators:
     def number(self, name: str, rank: int, used: tuple[bool, ...] | None, own: Groups) -> int:
         """Return the number of the communicator that a node of ``rank`` names, empty for none.
 
-        ``used`` are the dimensions of the network that the collective uses, ``None`` for all; ``own`` the ranks by name
-        that the rank's own trace lists. Raises ``InputError``.
+        ``used``: dimensions of the network, ``None`` for all; ``own``: ranks by name that the rank's own trace lists.
         """
         # ASTRA-sim reads the whole number that a name begins with, such as that of "3.0".
         for one in dict.fromkeys([name, *_WHOLE.findall(name)]):
@@ -91,7 +90,6 @@ class Communicators:
 
 
 def listed(file: File | None) -> Groups:
-    """Return the communicators in a file ``{"1": [0, 1], ...}``; none where there is no file; raises ``InputError``."""
     if file is None:
         return {}
     with file.named():
@@ -123,7 +121,6 @@ def within(trace: Trace) -> Groups:
 
 
 def _unquoted(text: str) -> str:
-    """Return what is inside of ``['...']`` or ``["..."]``."""
     inner = text.strip()
     quoted = inner[:2] in ("['", '["') and inner[-2:] in ("']", '"]')
     return (inner[2:-2] if quoted else inner).replace('\\"', '"')
@@ -163,7 +160,6 @@ _COUNTED = (
 
 
 def load(workload: Chakra) -> tuple[TaskGraph, tuple[str, ...]]:
-    """Return the graph of all traces of ``workload``, and what a reader must know; raises ``InputError``."""
     try:
         return _load(workload)
     except InputError as error:
@@ -266,7 +262,6 @@ def _columns(
 
 
 def _node(trace: Trace, index: int) -> str:
-    """Return a node as the key of an error."""
     name = trace.names[index]
     return f"node {trace.ids[index]} ({name if len(name) <= _LONG else f'{name[: _LONG - 3]}...'})"
 
@@ -286,7 +281,6 @@ def _listed(types: type[NodeType] | type[Collective]) -> str:
 
 
 def _need(trace: Trace, name: str, which: IntArray) -> FloatArray:
-    """Return the values of an attribute of some nodes; raises ``InputError`` where one has none."""
     values: FloatArray = trace.numbers[name][which]
     _refuse(trace, which, np.isnan(values), f"has no {name}", f"a {name}, as every such node has")
     return values
@@ -312,8 +306,7 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
     _refuse(trace, which, unknown, "has comm_type {:g}", _listed(Collective), types)
     types = types.astype(np.intp)
     _need(trace, "comm_size", which[~barriers])
-    table = np.array([_PATTERNS.index(PATTERNS[one]) for one in Collective])
-    pattern[which] = table[types]
+    pattern[which] = np.array([_PATTERNS.index(PATTERNS[one]) for one in Collective])[types]
     own = within(trace)
     numbers: dict[tuple[int, tuple[bool, ...] | None], int] = {}
     for index, group in zip(which.tolist(), trace.groups[which].tolist(), strict=True):
@@ -366,13 +359,7 @@ def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: Co
 
 
 def _order(trace: Trace, control: bool, counts: Counter[str]) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the nodes in the order in which ASTRA-sim issues them, and which node is before which.
-
-    Among those that are ready, the one with the lowest id comes first. Without ``control``, data alone count.
-
-    Raises:
-        InputError: Two nodes have the same id.
-    """
+    """Return the nodes as ASTRA-sim issues them, of those ready the lowest id first, and which node is before which."""
     by_id = np.argsort(trace.ids, kind="stable")
     ids = trace.ids[by_id]
     _refuse(trace, by_id[1:], ids[1:] == ids[:-1], "has the id of another node", "different ids")
@@ -392,8 +379,7 @@ def _order(trace: Trace, control: bool, counts: Counter[str]) -> tuple[IntArray,
 def _topological(ids: IntArray, before: IntArray, owners: IntArray) -> IntArray:
     """Return nodes in an order in which each comes after what it depends on; those in a cycle come last, by id."""
     missing = np.bincount(owners, minlength=len(ids)).tolist()
-    by_first = np.argsort(before, kind="stable")
-    dependents: Sequence[int] = owners[by_first].tolist()
+    dependents: Sequence[int] = owners[np.argsort(before, kind="stable")].tolist()
     begins: Sequence[int] = offsets(np.bincount(before, minlength=len(ids))).tolist()
     key: Sequence[int] = ids.tolist()
     ready = sorted((key[node], node) for node, count in enumerate(missing) if not count)

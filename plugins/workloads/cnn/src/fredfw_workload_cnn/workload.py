@@ -41,10 +41,7 @@ class Block:
 
 @define
 class Walk:
-    """A feature map on its way through a network, and what the layers since the last block have cost.
-
-    A ReLU is taken to be fused with the layer before it and costs nothing.
-    """
+    """A feature map, and what the layers since the last block have cost; a ReLU is fused with its layer, and free."""
 
     channels: int  # channels of the feature map
     size: int  # its height and width
@@ -52,7 +49,6 @@ class Walk:
 
     @property
     def elements(self) -> int:
-        """Numbers in the feature map."""
         return self.channels * self.size**2
 
     def convolution(
@@ -69,20 +65,17 @@ class Walk:
             self._layer(self.elements, 2 * channels)  # scale and shift
 
     def pool(self, kernel: int, *, stride: int, padding: int = 0) -> None:
-        """A maximum or average over square windows."""
         before = self.elements
         self._resize(kernel, stride, padding)
         self._layer(before, 0)
 
     def linear(self, outputs: int) -> None:
-        """A fully connected layer with bias."""
         before = self.elements
         self.channels, self.size = outputs, 1
         self._costs["flops"] += 2 * before * outputs
         self._layer(before, (before + 1) * outputs)
 
     def fork(self) -> Walk:
-        """Return a branch that starts from this feature map; give it back to ``join``."""
         return Walk(self.channels, self.size)
 
     def join(self, *branches: Walk, how: Literal["add", "concatenate"]) -> None:
@@ -135,7 +128,6 @@ def resnet(depths: tuple[int, int, int, int]) -> tuple[Block, ...]:
 
 
 def _classifier(walk: Walk) -> Iterator[Block]:
-    """Yield the three linear layers that AlexNet and VGG end with."""
     for layer, width in enumerate((4096, 4096, CLASSES), start=6):
         walk.linear(width)
         yield walk.block(f"fc{layer}")
@@ -265,12 +257,10 @@ class Cnn(Workload):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The network, in forward order."""
         return NETWORKS[self.model]()
 
     @property
     def parameters(self) -> int:
-        """Trainable numbers of the network."""
         return sum(block.parameters for block in self.blocks)
 
     def mesh(self, system: System) -> DeviceMesh:
@@ -311,8 +301,7 @@ class Cnn(Workload):
         """Return samples and model FLOPs of an iteration: three forward passes, of convolutions and linear layers."""
         workers = self.mesh(system).ranks
         samples = self._samples(workers) * workers
-        flops = sum(block.flops for block in self.blocks)
-        return Work(samples, model_flops=3 * samples * flops, replicas=workers)
+        return Work(samples, model_flops=3 * samples * sum(block.flops for block in self.blocks), replicas=workers)
 
     def _samples(self, workers: int) -> int:
         return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)

@@ -42,11 +42,7 @@ class Layer:
 
 @frozen
 class Shape:
-    """The shape of a model (Naumov et al. 2019, arXiv 1906.00091).
-
-    Raises:
-        InputError: The last layer of the bottom MLP is not as wide as an embedding, or ``rows`` has another length.
-    """
+    """The shape of a model (Naumov et al. 2019, arXiv 1906.00091)."""
 
     tables: int  # embedding tables, one for each categorical feature
     embedding_dim: int  # numbers in a row of a table
@@ -64,32 +60,27 @@ class Shape:
         if self.bottom_mlp[-1] != self.embedding_dim:
             ends = f"{list(self.bottom_mlp)} ends in {self.bottom_mlp[-1]}"
             accepted = f"a list that ends in embedding_dim = {self.embedding_dim}"
-            message = f"{ends}, but an embedding has {self.embedding_dim}"
-            raise InputError(message, key="bottom_mlp", accepted=accepted)
+            raise InputError(f"{ends}, but an embedding has {self.embedding_dim}", key="bottom_mlp", accepted=accepted)
         if len(self.rows) not in (1, self.tables):
             message = f"{len(self.rows)} numbers for {self.tables} tables"
             raise InputError(message, key="rows", accepted=f"1 or {self.tables} numbers")
 
     @property
     def bottom(self) -> tuple[Layer, ...]:
-        """The layers of the bottom MLP."""
         return self._mlp("bottom MLP", self.bottom_mlp)
 
     @property
     def interacting(self) -> Layer:
-        """The interaction of the features; it has no parameters."""
         features, width = self.tables + 1, self._interacted
         flops = 2 * features**2 * self.embedding_dim if self.interaction == "dot" else 0
         return Layer("interaction", 0, flops, features * self.embedding_dim + width, width)
 
     @property
     def top(self) -> tuple[Layer, ...]:
-        """The layers of the top MLP."""
         return self._mlp("top MLP", (self._interacted, *self.top_mlp))
 
     @property
     def dense(self) -> tuple[Layer, ...]:
-        """All layers that every worker has, in forward order."""
         return (*self.bottom, self.interacting, *self.top)
 
     @property
@@ -140,11 +131,7 @@ PRESETS: Mapping[str, Shape] = {
 
 
 def placed(shape: Shape, column_shards: int, workers: int) -> tuple[IntArray, FloatArray]:
-    """Place pieces of tables, which have an equal share of the columns each, on the workers in turn.
-
-    Return ``(workers,)`` numbers that each worker's pieces give for a sample, and numbers in them; raises
-    ``InputError`` where columns cannot be divided evenly, or there are fewer pieces than workers.
-    """
+    """Return ``(workers,)`` numbers that each worker's pieces of tables, dealt in turn, give for a sample, and hold."""
     dim, pieces = shape.embedding_dim, shape.tables * column_shards
     if dim % column_shards:
         message = f"{dim} columns cannot be divided evenly into {column_shards}"
@@ -224,13 +211,7 @@ class Dlrm(Workload):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the model: the preset's, where fields do not say otherwise.
-
-        A preset's rows are no use for another number of tables. Then each table has their mean.
-
-        Raises:
-            InputError: A list that does not fit the others.
-        """
+        """The shape of the model; with another number of tables than the preset's, each has their mean of rows."""
         shape = attrs.asdict(PRESETS[self.model])
         given = {name: getattr(self, name) for name in shape if getattr(self, name) is not None}
         if "tables" in given and "rows" not in given:
@@ -239,7 +220,6 @@ class Dlrm(Workload):
 
     @property
     def dense_parameters(self) -> int:
-        """Trainable numbers of the MLPs."""
         return sum(layer.parameters for layer in self.shape.dense)
 
     def mesh(self, system: System) -> DeviceMesh:
@@ -250,11 +230,6 @@ class Dlrm(Workload):
         return {"mp": Label(0, "#D55E00"), "dp": Label(1, "#E69F00")}
 
     def graph(self, system: System) -> TaskGraph:
-        """Return one iteration.
-
-        Raises:
-            InputError: There are fewer pieces of tables than workers, or a batch cannot be divided evenly.
-        """
         return _Iteration(self, self.mesh(system).ranks).graph()
 
     def memory(self, system: System) -> MemoryUse:
@@ -275,11 +250,9 @@ class Dlrm(Workload):
         """Return samples and model FLOPs of an iteration: three forward passes of the MLPs and the interaction."""
         workers = self.mesh(system).ranks
         samples = self.samples(workers) * workers
-        flops = sum(layer.flops for layer in self.shape.dense)
-        return Work(samples, model_flops=3 * samples * flops, replicas=workers)
+        return Work(samples, model_flops=3 * samples * sum(layer.flops for layer in self.shape.dense), replicas=workers)
 
     def samples(self, workers: int) -> int:
-        """Return the samples of one worker."""
         return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
 
@@ -296,11 +269,7 @@ class _Iteration:
         self._buckets = GradientBuckets(self._builder, np.arange(workers), capacity)
 
     def graph(self) -> TaskGraph:
-        """Return the iteration.
-
-        Every worker computes one thing at a time: it looks up, then runs the bottom MLP while the embeddings are on
-        their way. Backward goes the same way back, and the tables are updated last.
-        """
+        """The bottom MLP runs while embeddings are on their way. Backward is the reverse, then tables are updated."""
         shape, hidden = self.workload.shape, self.workload.overlap_mp
         looked_up = self._tables("look-up", passes=1)
         arrived = self._exchange("embeddings", looked_up)
@@ -337,7 +306,6 @@ class _Iteration:
         )
 
     def _exchange(self, name: str, after: tuple[int, ...], *, back: bool = False) -> tuple[int, ...]:
-        """Add the all-to-all of the features of all tables, or of their gradients."""
         if self.workers == 1:
             return after
         group, shape = np.arange(self.workers)[None, :], self.workload.shape
@@ -352,11 +320,9 @@ class _Iteration:
         passes, workload = 1 if direction == "forward" else 2, self.workload
         moved = layer.moved * self._samples * workload.activation_bytes + layer.parameters * workload.weight_bytes
         name, flops = f"{direction} {layer.name}", passes * layer.flops * self._samples
-        ranks = np.arange(self.workers)
-        return (self._builder.compute(name, ranks, flops=flops, bytes=passes * moved, after=after),)
+        return (self._builder.compute(name, np.arange(self.workers), flops=flops, bytes=passes * moved, after=after),)
 
     def _backward(self, layer: Layer, after: Sequence[int]) -> tuple[int, ...]:
-        """Add the backward pass of a layer, and put its gradients into a bucket."""
         done = self._layer("backward", layer, after)
         self._buckets.add(layer.name, layer.parameters * self.workload.gradient_bytes, *done)
         return done

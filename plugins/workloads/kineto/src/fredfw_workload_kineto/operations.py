@@ -37,12 +37,10 @@ class Profile:
 
 
 def recognised(head: bytes) -> bool:
-    """Return whether a file that begins with ``head`` may be of the PyTorch profiler."""
     return b'"traceEvents"' in head or b'"distributedInfo"' in head or b'"deviceProperties"' in head
 
 
 def read(file: File) -> Profile:
-    """Return what ``file`` says; raises ``InputError``."""
     with file.named():
         return _profile(_document(file.read()), file.path)
 
@@ -190,7 +188,6 @@ class Call:
 
     @property
     def operation(self) -> str:
-        """Name of what it does."""
         return str(self.pattern) if self.pattern is not None else self.kind.name.lower()
 
 
@@ -208,12 +205,10 @@ def call(args: Mapping[str, Any], profile: Profile) -> Call:
         kind, key = _MESSAGES[name]
         peer = args.get(key)
         if isinstance(peer, bool) or not isinstance(peer, int) or peer < 0:
-            accepted = "a trace of PyTorch 2.4 or later, which has it"
-            raise InputError(f"a {text} has no {key!r}", accepted=accepted)
+            raise InputError(f"a {text} has no {key!r}", accepted="a trace of PyTorch 2.4 or later, which has it")
         return Call(kind, None, float(width * max(elements)), group, description, ranks, peer)
     if name not in _PATTERNS:
-        accepted = ", ".join([*_PATTERNS, *_MESSAGES])
-        raise InputError(f"the collective {text!r} is not known", accepted=accepted)
+        raise InputError(f"the collective {text!r} is not known", accepted=", ".join([*_PATTERNS, *_MESSAGES]))
     pattern = _PATTERNS[name]
     # The root has all that it gathers or scatters, the others their part alone.
     own = {Pattern.GATHER: elements[0], Pattern.SCATTER: elements[1]}.get(pattern)
@@ -238,9 +233,8 @@ def _ranks(args: Mapping[str, Any], group: str, profile: Profile) -> tuple[int, 
                 break
             return ranks
     missing = f"the ranks of the process group {group!r} are not in the file, or are cut off"
-    message = f"{missing}: {args.get('Process Group Ranks')!r} for {size} ranks"
     accepted = "all ranks in 'Process Group Ranks' or in distributedInfo.pg_config"
-    raise InputError(message, accepted=accepted)
+    raise InputError(f"{missing}: {args.get('Process Group Ranks')!r} for {size} ranks", accepted=accepted)
 
 
 def _number(args: Mapping[str, Any], key: str) -> int:
@@ -256,8 +250,7 @@ def _width(dtype: object) -> int:
         return _BYTES[name]
     if name.startswith(("Float8", "QInt8", "QUInt8")):
         return 1
-    accepted = f"{', '.join(_BYTES)} or a Float8 one"
-    raise InputError(f"the dtype {dtype!r} is not known", accepted=accepted)
+    raise InputError(f"the dtype {dtype!r} is not known", accepted=f"{', '.join(_BYTES)} or a Float8 one")
 
 
 # Categories of Kineto's events.
@@ -294,12 +287,10 @@ class Operations:
 
     @property
     def calls(self) -> Iterator[tuple[int, Call]]:
-        """Place and call of each communication kernel."""
         return ((place, one.call) for place, one in enumerate(self.listed) if one.call is not None)
 
 
 def operations(profile: Profile) -> Operations:
-    """Return what ``profile`` says that the GPU did; raises ``InputError``."""
     launches: dict[object, Mapping[str, Any]] = {}
     for event in profile.events:
         if event["cat"] in _HOST and isinstance(number := _args(event).get("correlation"), int):
@@ -351,10 +342,7 @@ def operations(profile: Profile) -> Operations:
 
 
 def only_step(whole: Operations, step: int) -> Operations:
-    """Return the part of ``whole`` that the host launched in ``ProfilerStep#step``; raises ``InputError``.
-
-    An operation whose launch is not in the file is in the step in whose time it began.
-    """
+    """Return what the host launched in ``ProfilerStep#step`` or, where no launch is known, what began in it."""
     profile = whole.profile
     if step not in profile.steps:
         known = ", ".join(map(str, profile.steps)) or "all of the trace: no steps are marked, for want of prof.step()"

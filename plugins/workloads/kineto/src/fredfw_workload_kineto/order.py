@@ -69,7 +69,6 @@ class Order:
                     self._wait(computing[number], place)
 
     def _wait(self, waiter: int, source: int) -> None:
-        """Let one operation wait for a call."""
         if source > waiter:  # began later, so the clocks of the trace do not agree
             return
         self.open.discard(source)
@@ -92,7 +91,6 @@ class Order:
         return before
 
     def _points(self, calls: list[int], computing: list[int]) -> dict[int, float]:
-        """Return how far computation has to come before each call."""
         listed = self.work.listed
         ends: dict[int, float] = {}
         if self.work.waits:
@@ -118,7 +116,6 @@ class Order:
         return points
 
     def _by_times(self, calls: list[int], computing: list[int], before: dict[int, Operation]) -> None:
-        """Let operations wait for calls as the times show it."""
         listed = self.work.listed
         starts = [listed[place].start for place in computing]
         call_starts = [listed[place].start for place in calls]
@@ -225,14 +222,12 @@ class _Chain:
                 self.position = stop
             else:
                 stop = min(end, until)
-                name = self.names.get(self.position, "computation")
-                self._last = (self.add(name, COMPUTE, stop - self.position),)
+                self._last = (self.add(self.names.get(self.position, "computation"), COMPUTE, stop - self.position),)
                 self.position = stop
                 self._run += stop == end
         self._last = (*self._last, *awaited)
 
     def add(self, name: str, label: str, duration: float, after: Iterable[int] = (), call: Call | None = None) -> int:
         """Add a node after the computation so far and others; return its place. ``duration`` is in microseconds."""
-        known = tuple(dict.fromkeys((*self._last, *after)))
-        self.nodes.append(Node(name, label, duration * _MICROSECOND, known, call))
+        self.nodes.append(Node(name, label, duration * _MICROSECOND, tuple(dict.fromkeys((*self._last, *after))), call))
         return len(self.nodes) - 1

@@ -91,11 +91,9 @@ class Kineto(TraceWorkload):
         return _graph(made, self.replicate)
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Say what was measured, and what the traces lack."""
         return tuple(self._notes())
 
     def omissions(self, system: System) -> tuple[str, ...]:
-        """Say how many communication kernels have no sizes."""
         unknown = sum(one.unknown for one in self._traces.values())
         if not unknown:
             return ()
@@ -213,7 +211,6 @@ class Kineto(TraceWorkload):
 
 
 def _intervals(work: Operations) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Return start and end of communication, and of all else."""
     communication = [(one.start, one.end) for one in work.listed if one.kind == COMMUNICATION]
     return communication, [(one.start, one.end) for one in work.listed if one.kind != COMMUNICATION]
 
@@ -225,7 +222,6 @@ def _uncovered(communication: Iterable[tuple[float, float]], computation: Iterab
 
 
 def _total(intervals: Iterable[tuple[float, float]]) -> float:
-    """Return for how long one of ``intervals`` runs."""
     return float(np.diff(union(intervals), axis=1).sum())
 
 
@@ -253,14 +249,10 @@ def _listed(ranks: Iterable[int]) -> str:
 
 
 def _shifted(call: Call, rank: int, source: int, world: int) -> Call:
-    """Return what ``rank`` does where it does the same as ``source``, in a group of its own.
-
-    Groups are those of a grid: ranks that are evenly spaced, and as many in each.
-    """
+    """Return what ``rank`` does where it does as ``source``, in its own group of a grid of evenly spaced ranks."""
     if call.pattern is None:
         message = f"rank {rank} cannot do what rank {source} does, which sends to or receives from rank {call.peer}"
-        accepted = "traces of all ranks, where there are sends and receives"
-        raise InputError(message, accepted=accepted)
+        raise InputError(message, accepted="traces of all ranks, where there are sends and receives")
     if rank in call.ranks:
         return call
     ranks, members = sorted(call.ranks), len(call.ranks)
@@ -272,18 +264,14 @@ def _shifted(call: Call, rank: int, source: int, world: int) -> Call:
 
     shifted = group(rank)
     if group(source) != ranks or not 0 <= shifted[0] <= shifted[-1] < world:
-        message = f"the group {list(call.ranks)} has no like with rank {rank} in it"
         accepted = f"groups that are evenly spaced and divide the {world} ranks"
-        raise InputError(message, accepted=accepted)
+        raise InputError(f"the group {list(call.ranks)} has no like with rank {rank} in it", accepted=accepted)
     place = dict(zip(ranks, shifted, strict=True))
     return evolve(call, ranks=tuple(place[one] for one in call.ranks))
 
 
 def _graph(by_rank: Sequence[Sequence[Node]], copied: bool) -> TaskGraph:
-    """Return the graph of the nodes of each rank.
-
-    Where ranks are copies, names of process groups do not tell groups apart, as each rank has those of its own.
-    """
+    """Return the graph of the nodes of each rank. Where they are ``copied``, group names do not tell groups apart."""
     patterns = list(Pattern)
     labels: dict[str, int] = {}
     communicators: dict[tuple[str, tuple[int, ...]], int] = {}
