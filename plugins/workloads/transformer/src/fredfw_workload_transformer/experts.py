@@ -29,16 +29,13 @@ _ROUNDS = 10_000
 
 
 def uniform_shares(experts: int) -> FloatArray:
-    """Return ``(experts,)`` equal shares of the choices of all tokens."""
     return np.full(experts, 1 / experts)
 
 
 def zipf_shares(experts: int, top_k: int, exponent: float, seed: int) -> FloatArray:
-    """Return ``(experts,)`` shares of the choices of all tokens, which follow Zipf's law.
+    """Return ``(experts,)`` shares of choices by Zipf's law: ``r ** -exponent`` for the r-th, drawn by ``seed``.
 
-    The r-th most popular expert has a share in proportion to ``r ** -exponent``; which one that is, is drawn by
-    ``seed``. A token chooses ``top_k`` different experts, so no expert has more than 1 / ``top_k``: what is above it
-    goes to the others, in proportion.
+    No expert has more than 1 / ``top_k``, as a token chooses different ones; the others share the surplus.
     """
     # Powers of Python, since those of numpy depend on the processor.
     shares = np.array([(rank + 1) ** -exponent for rank in range(experts)])
@@ -85,7 +82,6 @@ _OPTIONS = (
 
 
 def routing_of(workload: Transformer) -> Routing | None:
-    """Return where tokens go; ``None`` without experts; raises ``InputError``."""
     experts, top_k, ep = workload.shape.experts, workload.shape.chosen, workload.ep
     routing, node, file = workload.routing, workload.dispatch_node, workload.routing_file
     if experts is None:
@@ -148,7 +144,6 @@ class Routing:
 
     @cached_property
     def routed(self) -> FloatArray:
-        """``(experts,)`` choices of a token."""
         return self.shares * self.top_k
 
     @cached_property
@@ -187,8 +182,7 @@ class Routing:
         ranks, node, nodes = self._by_rank, self.node, self.ep // self.node
         everyone = np.arange(self.ep)
         if self.dispatch == DIRECT or node in (1, self.ep):
-            whole = np.broadcast_to(ranks, (1, self.ep, self.ep))
-            return (Step("dispatch", everyone[None], whole),)
+            return (Step("dispatch", everyone[None], np.broadcast_to(ranks, (1, self.ep, self.ep))),)
         on_node = everyone.reshape(nodes, node)
         by_place = ranks.reshape(nodes, node)
         if self.dispatch == INSIDE_FIRST:

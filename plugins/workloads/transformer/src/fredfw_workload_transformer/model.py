@@ -43,10 +43,7 @@ class Block:
 
     @property
     def kept(self) -> float:
-        """Bytes that are kept where ``OPERATIONS`` are computed again, beside the input of the layer.
-
-        The result of fused attention, which the last product takes, and those of every other product.
-        """
+        """Bytes kept where ``OPERATIONS`` are computed again: results of fused attention and of every other product."""
         products = self.kernels.forward.gemms
         attended = 0.0 if self.core is None else products[-1].m * products[-1].k
         return FP16 * (attended + sum(one.batch * one.m * one.n for one in products[::2]))
@@ -60,7 +57,6 @@ class Block:
 
     @property
     def expert_parameters(self) -> float:
-        """Those of ``parameters`` that belong to experts which a router chooses."""
         return self.mixture.experts[0].parameters if self.mixture else 0.0
 
 
@@ -118,10 +114,6 @@ class Shape:
     The head holds the final norm and the weights of the logits, which it computes. Embeddings that are not tied to
     these weights are layer number -1, with learned positions. Tied ones and their positions belong to the head or, with
     ``Style.embeddings_first``, to layer -1. Looking tokens up costs nothing here.
-
-    Raises:
-        InputError: Heads that cannot share their keys and values, more experts for a token than there are, more dense
-            layers than there are, or a field of experts without any.
     """
 
     layers: int
@@ -159,7 +151,6 @@ class Shape:
 
     @property
     def chosen(self) -> int:
-        """Experts that each token chooses."""
         return self.top_k or 1
 
     def kind(self, layer: int) -> str:
@@ -172,7 +163,6 @@ class Shape:
 
     @property
     def tied(self) -> bool:
-        """Whether look-up and logits share their weights."""
         return self.plain if self.tied_embeddings is None else self.tied_embeddings
 
     def first(self, style: Style = _PLAIN) -> int:
@@ -192,10 +182,7 @@ class Shape:
 
     @property
     def parameters(self) -> int:
-        """Trainable numbers.
-
-        For GPT: 12 h^2 + 13 h per layer, V h + s h for embeddings, 2 h for the final layer norm.
-        """
+        """Trainable numbers; GPT: 12 h^2 + 13 h per layer, V h + s h for embeddings, 2 h for the final layer norm."""
         layers = range(self.first(), self.layers + 1)
         return round(sum(block.parameters for layer in layers for block in self.blocks(layer, 1, 1)))
 
@@ -208,10 +195,7 @@ class Shape:
         return self.parameters - round(routed * (1 - self.chosen / self.experts))
 
     def flops(self, samples: float) -> float:
-        """Return the FLOPs of a forward pass over ``samples``; for GPT 24 b s l h^2 (1 + s / 6 h + V / 12 l h).
-
-        Source: Narayanan et al. 2021, arXiv 2104.04473, appendix.
-        """
+        """FLOPs of a forward pass; GPT: 24 b s l h^2 (1 + s / 6 h + V / 12 l h), arXiv 2104.04473, appendix."""
         return sum(block.flops for layer in range(self.layers + 1) for block in self.blocks(layer, samples, 1))
 
     def blocks(self, layer: int, samples: float, mp: int, style: Style = _PLAIN) -> tuple[Block, ...]:
@@ -255,7 +239,6 @@ class Shape:
 
     @property
     def _norm(self) -> int:
-        """Weights of a norm: layer norms have biases, too."""
         return (2 if self.plain else 1) * self.hidden
 
     def _normed(self, sizes: Sizes) -> float:
@@ -339,10 +322,7 @@ class Shape:
         held: float = 0,
         reduced: bool = False,
     ) -> Block:
-        """Return the linear layers of ``count`` MLPs, and ``held`` bytes for each token beside what they keep.
-
-        A gated MLP has two matrices side by side, and keeps the results of both.
-        """
+        """Return ``count`` MLPs (a gated one has two matrices side by side); each token keeps ``held`` more bytes."""
         matrices, h, width, mp = 2 if self.plain else 3, self.hidden, sizes.intermediate, sizes.mp
         weights = matrices * h * width + (width + h if self.plain else 0)
         return Block(
@@ -447,11 +427,9 @@ class Cost:
     kernels: Kernels = _NONE
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the cost of both."""
         return Cost(self.flops + other.flops, self.moved + other.moved, self.kernels + other.kernels)
 
     def without(self, part: Cost) -> Cost:
-        """Return what is left beside ``part``."""
         gemms = list(self.kernels.gemms)
         for gemm in part.kernels.gemms:
             gemms.remove(gemm)
@@ -463,14 +441,7 @@ class Cost:
 
 
 def cost(block: Block, way: Way, *, recompute: str, communications: int) -> Cost:
-    """Return the cost of a pass over ``block``.
-
-    Args:
-        block: What is computed.
-        way: Which pass.
-        recompute: What a backward pass computes again beside a whole forward pass: ``selective``, ``OPERATIONS``.
-        communications: Collectives beside it, which the host launches, too.
-    """
+    """Return the cost of a pass; backward computes ``recompute`` (``selective``, ``OPERATIONS``) again."""
     if way is Way.WEIGHTS:
         return _weight_gradients(block)
     passes, kernels = (2, block.kernels.backward) if way.backward else (1, block.kernels.forward)
@@ -505,5 +476,4 @@ def _weight_gradients(block: Block) -> Cost:
         whole = Cost(flops, activations, block.kernels.forward)
         gemms = whole.without(Cost(kernels=block.core.kernels.forward)).kernels.gemms
     products = tuple(Gemm(one.k, one.n, one.m, one.batch, one.width) for one in gemms)
-    kernels = Kernels(products, launches=_LAUNCHES * len(products))
-    return Cost(flops, block.read * FP16 + 2 * activations, kernels)
+    return Cost(flops, block.read * FP16 + 2 * activations, Kernels(products, launches=_LAUNCHES * len(products)))

@@ -25,14 +25,10 @@ SCATTER_GATHER = f"{Pattern.REDUCE_SCATTER.value}+{Pattern.ALL_GATHER.value}"
 
 @frozen(eq=False)
 class Replicas:
-    """Ranks that have the same weights.
-
-    ``size`` consecutive ones of them hold a share each; where there are more, such groups are copies of each other
-    (HSDP; MiCS, Zhang et al. 2022, arXiv 2205.00119).
-    """
+    """Ranks with the same weights; groups of ``size`` are copies (HSDP; MiCS, Zhang et al. 2022, arXiv 2205.00119)."""
 
     members: IntArray  # `(groups, replicas)` ranks
-    size: int  # ranks that hold a share each
+    size: int  # consecutive ones that hold a share each
 
     @property
     def shards(self) -> IntArray:
@@ -57,22 +53,18 @@ class Sharding:
 
     @property
     def optimizer(self) -> bool:
-        """Whether ranks hold a share of the optimizer state."""
         return self.zero >= 1 and self.size > 1
 
     @property
     def gradients(self) -> bool:
-        """Whether ranks hold a share of the gradients."""
         return self.zero >= 2 and self.size > 1
 
     @property
     def weights(self) -> bool:
-        """Whether ranks hold a share of the weights, and gather the others' before they compute."""
         return self.zero >= 3 and self.size > 1
 
     @property
     def expert_size(self) -> int:
-        """Ranks that hold a share each of the same experts."""
         return self.size // self.mesh.size("ep")
 
     def replicas(self, stage: int) -> tuple[Replicas, Replicas]:
@@ -85,7 +77,6 @@ class Sharding:
 
 
 def check_shard(shard: int, dp: int, ep: int) -> None:
-    """Make sure that ``shard`` divides ``dp`` and is a multiple of ``ep``; else ``InputError``."""
     accepted = ", ".join(str(one) for one in range(ep, dp + 1, ep) if dp % one == 0)
     if dp % shard:
         raise InputError(f"{shard} does not divide the {dp} replicas", key="dp_shard", accepted=accepted)
@@ -108,10 +99,7 @@ _Steps: TypeAlias = "Sequence[tuple[Way, tuple[Block, ...]]]"
 
 
 class Passes:
-    """Adds passes of microbatches over layers to a graph; one task covers all MP, CP and DP members of a stage.
-
-    The tasks of a stage form a chain in the order in which they are added, so no rank ever has to choose.
-    """
+    """Adds passes of microbatches, those of a stage as a chain; a task covers all its MP, CP and DP members."""
 
     def __init__(self, workload: Transformer, mesh: DeviceMesh, samples: float) -> None:
         self.workload = workload
@@ -142,10 +130,7 @@ class Passes:
         return sum(block.parameters * FP16 for layer in layers for block in self._blocks(layer))
 
     def replicated(self, stage: int, layers: Iterable[int]) -> list[tuple[Replicas, float]]:
-        """Return the ranks of ``stage`` with the same weights of ``layers``, and the bytes of these weights.
-
-        Experts have replicas of their own, over which their gradients are reduced.
-        """
+        """Return the ranks of ``stage`` with the same weights of ``layers``, experts apart, and the bytes of these."""
         whole, experts = self.weight_bytes(layers), 0.0
         if self.workload.ep > 1:
             experts = sum(block.expert_parameters * FP16 for layer in layers for block in self._blocks(layer))
@@ -162,11 +147,7 @@ class Passes:
     def backward(
         self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = (), way: Way = Way.BACKWARD
     ) -> int:
-        """Add the backward pass over ``layers``, given in backward order; return its last task.
-
-        Gradients of inputs and of weights together cost two forward passes. ``way`` may be one of them alone; the
-        gradients of weights come second.
-        """
+        """Add the backward pass over ``layers``, in backward order, or the part ``way`` of it; return its last task."""
         for run in self._runs(layers):
             blocks = self._blocks(run[0])
             steps = [(way, blocks[::-1])]
@@ -232,7 +213,6 @@ class Passes:
 
     @property
     def _key_bytes(self) -> float:
-        """Bytes of a rank's keys and values of a layer, or of their gradients."""
         return self._activation_bytes * self.shape.key_value_width / self.shape.hidden / self.workload.mp
 
     def _blocks(self, layer: int) -> tuple[Block, ...]:
@@ -244,8 +224,7 @@ class Passes:
         Tied embeddings stay from the look-up to the last gradient. Others are gathered again in backward, which does
         not need them, as PyTorch does without ``set_unshard_in_backward(False)``.
         """
-        sharding = self.sharding
-        if not sharding.weights or way is Way.WEIGHTS:
+        if not self.sharding.weights or way is Way.WEIGHTS:
             return False
         if layer < 0 and self.style.embeddings_first and self.shape.tied:
             return way is Way.FORWARD
@@ -255,10 +234,7 @@ class Passes:
         return position == 0 or self.workload.reshard_after_recompute
 
     def _weights(self, stage: int, name: str, run: Sequence[int], after: Iterable[int]) -> tuple[int, ...]:
-        """Return ``after``, and the gather of the weights of ``run``.
-
-        Gathers come one after the other, while the layers before compute.
-        """
+        """Return ``after``, and the gather of the weights of ``run``, which comes behind the one before."""
         gathers, ends = self._gathers[stage], self._ends[stage]
         if gathers:
             ends.append(self._tails[stage])
@@ -274,7 +250,6 @@ class Passes:
         return (*after, *gathers[-1:])
 
     def _add(self, stage: int, name: str, block: Block, way: Way, after: Iterable[int]) -> None:
-        """Add the computation of a block, and its communication over MP and CP."""
         *before, behind = self._patterns if self._reduced(block, way) else (None,)
         for pattern in before:
             after = (self._exchange(stage, name, pattern, after),)
@@ -288,10 +263,7 @@ class Passes:
             self._exchange(stage, name, behind)
 
     def _mix(self, stage: int, name: str, mixture: Mixture, way: Way, after: Iterable[int]) -> None:
-        """Add an MLP of experts, which shared ones run beside while tokens travel to the others.
-
-        Backward, gradients travel as the tokens did, and the router comes last.
-        """
+        """Add experts, beside which shared ones run while tokens travel; backward, the router comes last."""
         if not way.backward:
             self._compute(stage, f"{name} router", self._cost(mixture.router, way), after)
             after = ()
@@ -303,8 +275,7 @@ class Passes:
         computed = []
         for load in np.unique(loads):  # ranks with equally many tokens compute in one task
             alike = np.flatnonzero(loads == load)
-            dispatches = Cost(kernels=Kernels(launches=len(there) + len(back)))
-            each = self._cost(mixture.experts[alike[0]], way) + dispatches
+            each = self._cost(mixture.experts[alike[0]], way) + Cost(kernels=Kernels(launches=len(there) + len(back)))
             ranks = np.sort(self._ep_groups[stage][:, alike], axis=None)
             computed.append(self._task(f"{name} experts", ranks, each, before))
         (self._tails[stage],) = self._route(stage, name, back, computed)
@@ -321,10 +292,7 @@ class Passes:
         return tuple(after)
 
     def _attend(self, stage: int, name: str, block: Block, core: Block, way: Way, after: Iterable[int]) -> None:
-        """Add an attention block whose keys and values CP members exchange.
-
-        The linear layers come first in a forward pass, and last in a backward one.
-        """
+        """Add attention whose keys and values CP members exchange; its linear layers come last in backward."""
         each = core_cost(core, way, selective=self.workload.recomputed == "selective")
         linear = self._cost(block, way).without(each)
         if not way.backward:
@@ -336,11 +304,7 @@ class Passes:
             self._compute(stage, name, linear, after)
 
     def _ring(self, stage: int, name: str, core: Cost, way: Way, after: Iterable[int]) -> tuple[int, ...]:
-        """Add the steps of a ring; return what comes after them, beside the last computation.
-
-        A rank passes on what it computes with. In a backward pass the sums of the gradients of keys and values follow,
-        each until it is back where they belong.
-        """
+        """Add the steps of a ring; return what is behind: in backward, gradients that follow keys and values."""
         steps, overlap = self.workload.cp, self.workload.overlap_cp
         arrived: tuple[int, ...] = ()  # keys and values of the step
         summed: tuple[int, ...] = ()  # gradients of those of the steps before
@@ -359,13 +323,11 @@ class Passes:
         return summed
 
     def _send(self, stage: int, name: str, after: Iterable[int]) -> tuple[int, ...]:
-        """Add a step of the ring: each rank sends keys and values, or their gradients, to the next."""
         groups = self._cp_groups[stage]
         pairs = np.stack([groups, np.roll(groups, -1, axis=1)], axis=-1).reshape(-1, 2)
         return (self.builder.transfer(name, pairs, self._key_bytes, label="cp", after=self._chained(stage, after)),)
 
     def _gathered(self, stage: int, name: str, core: Cost, way: Way, after: Iterable[int]) -> tuple[int, ...]:
-        """Add attention behind an all-gather of keys and values; return what comes after it."""
 
         def exchange(what: str, pattern: Pattern, after: Iterable[int]) -> tuple[int, ...]:
             groups, before = self._cp_groups[stage], self._chained(stage, after)
@@ -378,11 +340,10 @@ class Passes:
         return exchange("gradients", Pattern.REDUCE_SCATTER, ()) if way.backward else ()
 
     def _work(self, step: int | None) -> IntArray:
-        """Return what each CP member computes in a step, or in all of them, in units of the first step without a mask.
+        """Return what each CP member computes in a step, or in all, in units of the first step without a mask.
 
-        In the first step it has its own keys. Those of step ``s`` come from ``s`` ranks before it. Where a mask goes
-        over consecutive tokens, a rank sees half of its own, all of those of ranks before it, and none of those of
-        ranks behind it.
+        Keys of step ``s`` come from ``s`` ranks before. Under a mask over consecutive tokens a rank sees half of its
+        own keys, all of those of ranks before it, and none of those behind it.
         """
         size = self.workload.cp
         members = np.arange(size)
@@ -399,8 +360,7 @@ class Passes:
         for times in np.unique(work[work > 0]).tolist():
             kernels = Kernels(one.gemms * times, one.moved * times, one.launches, one.attentions * times)
             ranks = np.sort(groups[:, work == times], axis=None)
-            share = Cost(core.flops * times, core.moved * times, kernels)
-            computed.append(self._task(name, ranks, share, chained))
+            computed.append(self._task(name, ranks, Cost(core.flops * times, core.moved * times, kernels), chained))
         self._tails[stage] = computed[0]
         if (work != work[0]).any():  # each goes on behind its own part
             self._compute(stage, name, Cost(), (*computed, *chained))
@@ -414,7 +374,6 @@ class Passes:
         return (Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER) if self.style.sequence_parallel else (Pattern.ALL_REDUCE,)
 
     def _compute(self, stage: int, name: str, cost: Cost, after: Iterable[int]) -> None:
-        """Add a computation behind the last task of ``stage``."""
         self._tails[stage] = self._task(name, self._ranks[stage], cost, self._chained(stage, after))
 
     def _task(self, name: str, ranks: IntArray, cost: Cost, after: Iterable[int]) -> int:
@@ -422,7 +381,6 @@ class Passes:
         return self.builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
 
     def _exchange(self, stage: int, name: str, pattern: Pattern, after: Iterable[int] = ()) -> int:
-        """Add a collective of the activations in the MP groups of ``stage``; return it."""
         chained, groups, size = self._chained(stage, after), self._mp_groups[stage], self._activation_bytes
         self._tails[stage] = self.builder.collective(name, pattern, groups, size, label="mp", after=chained)
         return self._tails[stage]

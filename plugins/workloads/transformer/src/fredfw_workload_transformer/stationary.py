@@ -43,7 +43,6 @@ def in_flight(schedule: str, stage: int, stages: int, microbatches: int, interle
 
 
 def _ahead(stage: int, stages: int, microbatches: int, interleave: int) -> int:
-    """Return how many forward passes come before the first backward pass where both take turns."""
     if interleave == 1:
         return min(microbatches, stages - stage)
     return min(microbatches * interleave, 2 * (stages - stage - 1) + (interleave - 1) * stages + 1)
@@ -83,10 +82,7 @@ def order(schedule: str, stage: int, stages: int, microbatches: int, interleave:
 
 @define
 class _Gradients:
-    """Reduces the gradients of a pipeline stage over DP; shared optimizer state updates weights, which come back.
-
-    Communications of a pattern come one after the other, like those of a NCCL stream.
-    """
+    """Reduces gradients of a stage over DP, and gathers updated weights; each pattern in turn, as on a NCCL stream."""
 
     passes: Passes
     stage: int
@@ -142,8 +138,7 @@ def add_stationary(passes: Passes, microbatches: int) -> None:
     workload, schedule = passes.workload, passes.workload.pipeline
     stages, interleave, overlap = workload.pp, workload.interleave, workload.overlap_dp
     layers = split_chunks(passes.shape.layers, stages, interleave, passes.shape.first(passes.style))
-    pattern = workload.reduction(passes.sharding)
-    gradients = [_Gradients(passes, stage, pattern) for stage in range(stages)]
+    gradients = [_Gradients(passes, stage, workload.reduction(passes.sharding)) for stage in range(stages)]
     queues = [deque(order(schedule, stage, stages, microbatches, interleave)) for stage in range(stages)]
     # What a pass waits for beside its stage's own order; the ends of the pipeline wait for nothing else. Parts of the
     # model are numbered in forward order: chunk c of stage s is part c x stages + s.
@@ -157,8 +152,7 @@ def add_stationary(passes: Passes, microbatches: int) -> None:
         part = chunk * stages + stage
         task = passes.forward(stage, layers[stage][chunk], microbatch, inputs[Way.FORWARD, part, microbatch])
         if part < final:
-            name = f"activations of stage {stage} [{microbatch}]"
-            sent = passes.hand_over(stage, (stage + 1) % stages, task, name)
+            sent = passes.hand_over(stage, (stage + 1) % stages, task, f"activations of stage {stage} [{microbatch}]")
             inputs[Way.FORWARD, part + 1, microbatch] = (sent,)
 
     def backward(stage: int, chunk: int, microbatch: int, way: Way) -> None:
@@ -174,8 +168,7 @@ def add_stationary(passes: Passes, microbatches: int) -> None:
             if apart:
                 reduction.reduce(one, task, last=last)
         if way is back and part > 0:
-            name = f"gradients of stage {stage} [{microbatch}]"
-            sent = passes.hand_over(stage, (stage - 1) % stages, task, name)
+            sent = passes.hand_over(stage, (stage - 1) % stages, task, f"gradients of stage {stage} [{microbatch}]")
             inputs[back, part - 1, microbatch] = (sent,)
         if reduced and not apart and reduction.each:
             reduction.reduce(held, task, last=last)

@@ -36,7 +36,6 @@ STATIONARY = "stationary"
 
 
 def _check_options(workload: Transformer) -> None:
-    """Make sure that options fit each other and can have an effect, as far as that does not need a system."""
     stationary = workload.execution == STATIONARY
     tier = workload.memory_tier
     if tier is not None and stationary:
@@ -82,15 +81,13 @@ def _check_context(workload: Transformer) -> None:
         raise InputError("without a mask all members compute the same", key="cp_layout", accepted="causal = true")
     if workload.skips and workload.cp_layout == ZIGZAG and sequence % (2 * cp):
         message = f"zigzag cannot cut the {sequence} tokens of a sample into 2 x {cp} parts"
-        accepted = f"half of a divisor of {sequence}, or cp_layout = {CONTIGUOUS}"
-        raise InputError(message, key="cp", accepted=accepted)
+        raise InputError(message, key="cp", accepted=f"half of a divisor of {sequence}, or cp_layout = {CONTIGUOUS}")
     if workload.tasks != "blocks":
         message = f"tasks = {workload.tasks} has no place for keys and values between computations"
         raise InputError(message, key="cp", accepted="1, or tasks = blocks")
 
 
 def _check_needs(workload: Transformer) -> None:
-    """Make sure that each option that is not at its default can have an effect."""
     stationary = workload.execution == STATIONARY
     gathers = stationary and workload.zero_stage == 3
     split = workload.cp > 1
@@ -140,11 +137,7 @@ class Batch(NamedTuple):
 
 
 def filling(samples: int, stages: int) -> int:
-    """Return how many microbatches keep a pipeline filled.
-
-    That is the smallest divisor of ``samples`` that is at least 4 times ``stages``, or ``samples`` where there is none;
-    1 for a single stage.
-    """
+    """Return the least divisor of ``samples`` that fills a pipeline, or ``samples`` where there is none."""
     if stages == 1:
         return 1
     small = [one for one in range(1, min(math.isqrt(samples), _TRIED) + 1) if samples % one == 0]
@@ -332,15 +325,10 @@ class Transformer(ModelWorkload):
 
     @property
     def parameters(self) -> int:
-        """Trainable numbers of the model."""
         return self.shape.parameters
 
     def mesh(self, system: System) -> DeviceMesh:
-        """See ``Workload.mesh``.
-
-        Raises:
-            InputError: ``dp`` is left open, and not even one replica fits.
-        """
+        """Return MP, CP, EP, PP and DP, the innermost first; without ``dp``, as many replicas as fit."""
         inner = {"mp": self.mp, "cp": self.cp} if self.cp > 1 else {"mp": self.mp}
         replica = {**inner, "pp": self.pp}
         dp = system.npus // math.prod(replica.values()) if self.dp is None else self.dp
@@ -362,11 +350,7 @@ class Transformer(ModelWorkload):
         return {**labels, "stream": Label(colour="#CC79A7")}
 
     def graph(self, system: System) -> TaskGraph:
-        """Return one iteration.
-
-        Raises:
-            InputError: Streaming without I/O controllers, or a batch that cannot be divided evenly.
-        """
+        """Return one iteration."""
         mesh = self.mesh(system)
         batch, sharding = self._batch(self._replicas(mesh)), self.sharding(mesh)
         # A microbatch is two tasks forward and two backward for each stage, or for each group of streamed layers.
@@ -447,7 +431,6 @@ class Transformer(ModelWorkload):
             raise InputError(f"{self.ep} does not divide the {dp} replicas", key="ep", accepted=f"a divisor of {dp}")
 
     def _replicas(self, mesh: DeviceMesh) -> int:
-        """Return DP: replicas of all that is not an expert."""
         return mesh.size("ep") * mesh.size("dp")
 
     @property
@@ -455,22 +438,16 @@ class Transformer(ModelWorkload):
         return self.execution == STATIONARY
 
     def sharding(self, mesh: DeviceMesh) -> Sharding:
-        """Return what replicas hold a share of.
-
-        Raises:
-            InputError: ``dp_shard`` does not divide DP, or EP does not divide it.
-        """
+        """Return what replicas hold a share of."""
         dp = self._replicas(mesh)
         shard = dp if self.dp_shard is None else self.dp_shard
         check_shard(shard, dp, mesh.size("ep"))
         return Sharding(mesh, self.zero_stage, shard * mesh.size("cp"))
 
     def reduction(self, sharding: Sharding) -> str:
-        """Return how gradients are reduced over DP."""
         return self.dp_communication or (SCATTER_GATHER if sharding.optimizer else ALL_REDUCE)
 
     def _source(self, system: System) -> int | str:
-        """Return where weights stream from: the number of I/O controllers, or a memory tier; raises ``InputError``."""
         if self.memory_tier is not None:
             return system.memory(self.memory_tier, key="memory_tier").name
         if not system.controllers:
@@ -480,12 +457,10 @@ class Transformer(ModelWorkload):
 
     @property
     def fused(self) -> bool:
-        """Whether attention is one kernel."""
         return self.attention == "fused" if self.attention else not self.shape.plain
 
     @property
     def skips(self) -> bool:
-        """Whether attention skips the scores of later tokens."""
         return self.fused if self.causal is None else self.causal
 
     @property
@@ -495,7 +470,6 @@ class Transformer(ModelWorkload):
 
     @cached_property
     def style(self) -> Style:
-        """How layers are computed."""
         return Style(
             fused=self.fused,
             causal=self.skips,
@@ -510,7 +484,6 @@ class Transformer(ModelWorkload):
         return samples_per_replica(self.global_batch, dp, self.minibatch, _MINIBATCH)
 
     def _batch(self, dp: int) -> Batch:
-        """Divide the samples of an iteration among ``dp`` replicas, and then into microbatches; else ``InputError``."""
         microbatches, micro_batch, samples = self.microbatches, self.micro_batch, self._samples(dp)
         default = 1 if self.global_batch is None else filling(samples, self.pp)
         if microbatches is not None and micro_batch is not None and microbatches * micro_batch != samples:
