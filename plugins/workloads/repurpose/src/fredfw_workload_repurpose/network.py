@@ -25,12 +25,7 @@ _LARGEST = 1e75  # so that squares of products of two are numbers
 
 
 def numbers(value: ArrayLike, *, key: str, accepted: str) -> FloatArray:
-    """Return ``value`` as an array of float64; messages say that it is ``key``, and what is ``accepted``.
-
-    Raises:
-        InputError: It is not an array of real numbers, it has NaN or infinity in it, or its numbers are so large or so
-            small that their squares are not numbers.
-    """
+    """Return real, finite numbers as float64; messages say that it is ``key``, and what is ``accepted``."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths

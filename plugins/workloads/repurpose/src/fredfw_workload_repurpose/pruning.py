@@ -32,7 +32,6 @@ class Moments:
 
     @cached_property
     def inverse(self) -> FloatArray:
-        """Inverse of the damped moments."""
         size = len(self.gram)
         # Where nothing is ever read, any number will do.
         added = self.damping * float(np.trace(self.gram)) / size or 1.0
@@ -51,7 +50,6 @@ class Pruned:
 
     @property
     def crossing(self) -> int:
-        """Activations that are sent, one for each worker that gets it."""
         return int(self.sent.sum())
 
 
@@ -62,11 +60,7 @@ def members(owners: IntArray, workers: int) -> BoolArray:
 
 
 def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> BoolArray:
-    """Return ``(inputs, workers)`` whether an activation goes to a worker that does not hold it.
-
-    It does where an output of the worker needs the input: ``kept``, ``(outputs, inputs)``. ``before`` and ``after`` are
-    the workers of inputs and outputs.
-    """
+    """Return ``(inputs, workers)`` whether ``(outputs, inputs)`` ``kept`` needs an input that a worker has not."""
     used = kept.T.astype(float) @ members(after, workers)
     return (used > 0) & ~members(before, workers)
 
@@ -84,7 +78,6 @@ class Selection:
 
     @property
     def crossing(self) -> int:
-        """Activations that are sent, one for each worker that gets it."""
         return int(self.sent.sum())
 
 
@@ -120,7 +113,6 @@ class Pruner:
 
     @cached_property
     def energy(self) -> float:
-        """Sum of the squares of the outputs."""
         return self._squares(self.weights)
 
     def error(self, weights: FloatArray) -> float:
@@ -138,11 +130,7 @@ class Pruner:
         return scores
 
     def selected(self, before: IntArray, after: IntArray, workers: int, epsilon: float) -> Selection:
-        """Return as few units between workers as a relative error of ``epsilon`` allows.
-
-        A limit of ``received`` is kept, whatever the error. Inputs ``before`` may be on more than the ``workers`` of
-        the outputs ``after``.
-        """
+        """Return as few units between workers as ``epsilon`` and ``received`` allow; inputs may have more workers."""
         homes = after if self.each else np.arange(workers)
         scores = self.energies if self.each else self.scores(after, workers).T
         units, inputs, steps, forced = [], [], [], []
@@ -166,12 +154,7 @@ class Pruner:
         return Selection(before, after, kept, crossing, float(penalty), error)
 
     def pruned(self, selection: Selection, epsilon: float) -> Pruned:
-        """Return the layer with the units of ``selection`` alone between workers, refitted.
-
-        Raises:
-            InputError: A limit of ``received`` makes an error above ``epsilon``.
-            FredfwError: The error is above ``epsilon`` without a reason.
-        """
+        """Return the layer with the units of ``selection`` alone between workers, refitted."""
         if selection.error > epsilon and self.received is not None:
             message = f"{self.received} activations leave an error of {selection.error:.3g}"
             accepted = f"more, for an error of at most epsilon = {epsilon:g}"

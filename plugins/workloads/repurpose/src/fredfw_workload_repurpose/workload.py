@@ -33,7 +33,6 @@ _DRAWN = "widths", "blocks", "noise", "taps", "positions"
 
 
 def _each(value: object) -> object:
-    """Return a number as a list of one, as a field that takes a number for all layers means it."""
     if isinstance(value, list):
         return tuple(value)
     return value if value is None or isinstance(value, tuple) else (value,)
@@ -154,11 +153,7 @@ class Repurpose(Workload):
             _read(self.weights)
 
     def problem(self, system: System) -> Problem:
-        """Return what is to be placed on the workers.
-
-        Raises:
-            InputError: The file is damaged, or the options do not fit the network or each other.
-        """
+        """Return what is to be placed on the workers."""
         counts = (system.npus,) if self.workers is None else self.workers
         source = self._source(counts[0])
         return Problem(
@@ -184,10 +179,7 @@ class Repurpose(Workload):
         return {_LABEL: Label(0, "#D55E00")}
 
     def graph(self, system: System) -> TaskGraph:
-        """Return one inference; raises as ``plan`` does.
-
-        Inputs are on their workers when it begins, and outputs stay on theirs.
-        """
+        """Return one inference: inputs are on their workers when it begins, and outputs stay on theirs."""
         found = self._steps(system)
         builder = GraphBuilder(max(len(step.sent) for step in found))
         done: tuple[int, ...] = ()
@@ -243,11 +235,9 @@ class Repurpose(Workload):
         )
 
     def work(self, system: System) -> Work:
-        """Return the samples of an inference."""
         return Work(self.batch)
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Say what crosses, and how far the outputs of the layers are from before."""
         found = self._steps(system)
         crossing = sum(int(step.sent.sum()) for step in found)
         errors = ", ".join(f"{step.error:.3g}" for step in found)
