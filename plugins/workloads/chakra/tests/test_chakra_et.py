@@ -190,15 +190,8 @@ def test_equal_values_of_other_types_have_slots_of_their_own() -> None:
 
 
 def test_the_form_of_the_feeder() -> None:
-    copy = {
-        "Id": 216,
-        "Name": "copy",
-        "NodeType": 4,
-        "ctrlDeps": [3],
-        "data_deps": [],
-        "runtime": 318,
-        "is_cpu_op": True,
-    }
+    copy = {"Id": 216, "Name": "copy", "NodeType": 4, "ctrlDeps": [3], "data_deps": [], "runtime": 318}
+    copy["is_cpu_op"] = True
     every = {"Id": 217, "Name": "all", "NodeType": 7, "data_deps": [216], "comm_type": 0, "comm_size": 64}
     trace = reading.parsed(json.dumps({"workload_graph": [copy, every], "workload_name": "w", "ngpus": 8}))
     assert trace.ids.tolist() == [216, 217]

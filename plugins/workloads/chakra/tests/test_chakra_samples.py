@@ -96,15 +96,8 @@ def test_the_library_of_mlcommons_reads_what_is_written() -> None:
     assert (found.id, found.name, found.type, found.duration_micros) == (3, "n", NodeType.COMM_COLL, 5)
     assert (list(found.data_deps), list(found.ctrl_deps)) == ([1, 300], [2])
     slots = {attr.name: attr.WhichOneof("value") for attr in found.attr}
-    assert slots == {
-        "is_cpu_op": "bool_val",
-        "num_ops": "int64_val",
-        "tensor_size": "uint64_val",
-        "comm_dst": "int32_val",
-        "pg_name": "string_val",
-        "x": "double_val",
-        "involved_dim": "bool_list",
-    }
+    types = ("bool_val", "int64_val", "uint64_val", "int32_val", "string_val", "double_val", "bool_list")
+    assert slots == dict(zip((*values, "involved_dim"), types, strict=True))
     assert {attr.name: getattr(attr, slots[attr.name]) for attr in found.attr[:-1]} == values
     assert list(found.attr[-1].bool_list.values) == [True, False]
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,10 @@ def graph(workload: Chakra) -> TaskGraph:
     return workload.graph(System(npus=64))
 
 
+def members(found: TaskGraph, task: int) -> list[list[int]]:
+    return found.tables[found.members[task]].tolist()  # type: ignore[no-any-return]  # whole numbers
+
+
 def edges(found: TaskGraph) -> dict[str, set[str]]:
     return {name: {found.names[one] for one in found.after(task)} for task, name in enumerate(found.names)}
 
@@ -72,25 +78,18 @@ def edges(found: TaskGraph) -> dict[str, set[str]]:
 def test_a_ring_of_messages_takes_the_time_of_its_formula(load: Load) -> None:
     """Three steps of a ring: each rank sends what it received in the step before, after 7 us of computation."""
     ranks, size = 4, 131_072
-    traces = {
-        rank: [
-            node
-            for step in range(3)
-            for node in (
-                send(3 * step, rank, (rank + 1) % ranks, *([3 * step - 1] if step else []), size=size, tag=step),
-                receive(3 * step + 1, (rank - 1) % ranks, rank, 3 * step, size=size, tag=step),
-                comp(3 * step + 2, 3 * step + 1, micros=7),
-            )
-        ]
-        for rank in range(ranks)
-    }
+    traces: dict[int, list[Node]] = {rank: [] for rank in range(ranks)}
+    for rank, step in product(range(ranks), range(3)):
+        before, given = [3 * step - 1] * (step > 0), {"size": size, "tag": step}
+        traces[rank] += (
+            send(3 * step, rank, (rank + 1) % ranks, *before, **given),
+            receive(3 * step + 1, (rank - 1) % ranks, rank, 3 * step, **given),
+            comp(3 * step + 2, 3 * step + 1, micros=7),
+        )
     framework, workload = Framework(), load(traces)
     ring = {"name": "torus", "dimensions": [ranks], "link_bandwidth": 50 * 2**30, "link_latency": "500 ns"}
-    paths = [str(one.location) for one in workload.traces.files]
-    content = {
-        "fabrics": {"ring": {"topology": ring}},
-        "workloads": {"steps": {"workload": {"name": "chakra", "traces": paths}}},
-    }
+    steps = {"name": "chakra", "traces": [str(one.location) for one in workload.traces.files]}
+    content = {"fabrics": {"ring": {"topology": ring}}, "workloads": {"steps": {"workload": steps}}}
     experiment = framework.load_experiment(content)
     expected = 3 * (size / (50 * 2**30) + 500e-9 + 7e-6)
     for fidelity in ("compressed", "exact"):
@@ -128,9 +127,8 @@ def test_replay_takes_microseconds_and_roofline_flops_and_bytes(load: Load) -> N
     # As ASTRA-sim has it: FLOPs over the lesser of peak and bandwidth x intensity.
     npu = Npu(peak=1e14, memory_bandwidth=1e12)
     assert npu.seconds(found.flops[0], found.bytes[0]) == pytest.approx(1e12 / min(1e14, 1e12 * 1e12 / 1e6))
-    assert workload.notes(System(npus=1)) == (
-        "2 computations take the duration in the traces: num_ops or tensor_size is not there",
-    )
+    note = "2 computations take the duration in the traces: num_ops or tensor_size is not there"
+    assert workload.notes(System(npus=1)) == (note,)
 
 
 CPU = {"is_cpu_op": True}
@@ -189,9 +187,8 @@ def test_a_cycle_of_control_dependencies_says_what_runs(load: Load) -> None:
     traces = {0: [Node(1, long, NodeType.COMP, control=[2]), Node(2, "last", NodeType.COMP, data=[1])]}
     with pytest.raises(InputError, match="wait for each other in a cycle of 2") as caught:
         graph(load(traces))
-    assert str(caught.value.accepted).startswith(
-        "control_dependencies = false, as the data dependencies alone have no cycle, or "
-    )
+    accepted = "control_dependencies = false, as the data dependencies alone have no cycle, or "
+    assert str(caught.value.accepted).startswith(accepted)
     assert f"{'f' * 57}...'" in str(caught.value)
     assert len(str(caught.value)) < 1000
     assert len(graph(load(traces, control_dependencies=False))) == 2
@@ -211,16 +208,11 @@ def test_ids_need_no_order_and_the_lowest_ready_one_comes_first(load: Load) -> N
 
 
 def test_communicators_are_those_of_the_file_or_all(load: Load) -> None:
-    def nodes(name: str) -> list[Node]:
-        return [
-            call(0, Collective.ALL_REDUCE, 1, pg_name=name),
-            call(1, Collective.ALL_REDUCE, 2, 0),
-            call(2, Collective.ALL_REDUCE, 3, 1, pg_name=""),
-            call(3, Collective.ALL_REDUCE, 4, 2, pg_name="0"),
-        ]
-
     # ASTRA-sim reads the whole number that a name begins with.
-    traces = {0: nodes("5"), 1: nodes("5.0"), 2: nodes("6"), 3: nodes("6")}
+    others = [call(1, Collective.ALL_REDUCE, 2, 0), call(2, Collective.ALL_REDUCE, 3, 1, pg_name="")]
+    others.append(call(3, Collective.ALL_REDUCE, 4, 2, pg_name="0"))
+    names = enumerate(("5", "5.0", "6", "6"))
+    traces = {rank: [call(0, Collective.ALL_REDUCE, 1, pg_name=name), *others] for rank, name in names}
     found = graph(load(traces, {"5": [1, 0], "6": [2, 3]}))
     tables = {found.bytes[task]: found.tables[found.members[task]].tolist() for task in range(len(found))}
     assert found.bytes.tolist().count(1) == 2
@@ -253,22 +245,17 @@ def test_process_groups_of_pytorch_are_read_from_the_trace(load: Load) -> None:
             call(2, Collective.ALL_REDUCE, 2, 1, pg_name="8"),
         ]
         found = graph(load({0: nodes, 1: nodes, 2: [nodes[0], nodes[2]._replace(data=[0])]}))
-        assert [found.tables[one].tolist() for one in found.members[found.kinds == TaskKind.COLLECTIVE]] == [
-            [[0, 1]],
-            [[0, 1, 2]],
-        ]
+        tables = [found.tables[one].tolist() for one in found.members[found.kinds == TaskKind.COLLECTIVE]]
+        assert tables == [[[0, 1]], [[0, 1, 2]]]
 
 
 def test_collectives_run_along_the_dimensions_that_they_use(load: Load) -> None:
     used: Sequence[tuple[bool, ...]] = [(True, False, True, True), (False, True, True, True), (True, True, True, True)]
     nodes = [call(one, Collective.ALL_REDUCE, one, involved_dim=dims) for one, dims in enumerate(used, start=1)]
     found = graph(load(dict.fromkeys(range(6), nodes), dimensions=(2, 3)))
-    by_size: dict[float, list[list[int]]] = {}
-    for task in range(len(found)):
-        by_size.setdefault(found.bytes[task], []).extend(found.tables[found.members[task]].tolist())
-    assert sorted(by_size[1]) == [[0, 1], [2, 3], [4, 5]]
-    assert sorted(by_size[2]) == [[0, 2, 4], [1, 3, 5]]
-    assert by_size[3] == [[0, 1, 2, 3, 4, 5]]
+    groups = [(found.bytes[task], row) for task in range(len(found)) for row in members(found, task)]
+    inner, outer = [[0, 1], [2, 3], [4, 5]], [[0, 2, 4], [1, 3, 5]]
+    assert sorted(groups) == [*((1, row) for row in inner), *((2, row) for row in outer), (3, [0, 1, 2, 3, 4, 5])]
     with pytest.raises(InputError, match=r"node 1 \(call 1\): runs over some dimensions of the network"):
         graph(load(dict.fromkeys(range(6), nodes)))
     with pytest.raises(InputError, match=r"dimensions: \[2, 2\] are not the dimensions of 6 ranks"):
@@ -354,20 +341,12 @@ def test_missing_and_unknown_ranks_and_damaged_files_are_named(load: Load, tmp_p
         graph(Chakra(traces=Files.at(path)))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[1]", "is not a table"),
-        ("{", "is not JSON"),
-        ('{"1": [0, 0]}', r"1: \[0, 0\] is not a group"),
-        ('{"1": ["tbd"]}', r"1: \['tbd'\] is not a group"),
-        ('{"1": []}', r"1: \[\] is not a group"),
-    ],
-)
-def test_impossible_communicators_are_named(text: str, message: str, load: Load, tmp_path: Path) -> None:
-    (tmp_path / "groups.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        graph(load({0: [comp(0)]}, comm_groups=tmp_path / "groups.json"))
+def test_impossible_communicators_are_named(load: Load, tmp_path: Path) -> None:
+    groups = {text: f"1: {text[6:-1]} is not a group" for text in ('{"1": [0, 0]}', "{\"1\": ['tbd']}", '{"1": []}')}
+    for text, message in {"[1]": "is not a table", "{": "is not JSON", **groups}.items():
+        (tmp_path / "groups.json").write_text(text.replace("'", '"'), encoding="utf-8")
+        with pytest.raises(InputError, match=re.escape(message)):
+            graph(load({0: [comp(0)]}, comm_groups=tmp_path / "groups.json"))
 
 
 # --- what files hold
@@ -399,20 +378,14 @@ def test_info_says_what_files_hold(load: Load) -> None:
     assert found.facts["version"] == "0.0.4"
 
 
-@pytest.mark.parametrize(
-    ("name", "head", "expected"),
-    [
-        ("a.0.et", b"", True),
-        ("a.0.et.gz", b"", True),
-        ("a.0.eg", b"", True),
-        ("a.json", b'{\n "workload_graph": [', True),
-        ("a.json", b'{"nodes": [{"node_type": "comp_node"', True),
-        ("a.json", b'{"version": "0.0.4"}{"id": "1", "type": "COMP_NODE"', True),
-        ("a.json", b'{"schema": "1.0.1", "nodes": [{"id": 2, "ctrl_deps": 1', True),  # to be refused by name
-        ("a.json", b'{"traceEvents": [{"name": "COMP_NODE"', False),
-        ("a.json", b"[1, 2]", False),
-        ("a.csv", b"1,2", False),
-    ],
-)
-def test_files_are_recognised(name: str, head: bytes, expected: bool) -> None:
-    assert Chakra.recognises(name, head) is expected
+def test_files_are_recognised() -> None:
+    assert all(Chakra.recognises(name, b"") for name in ("a.0.et", "a.0.et.gz", "a.0.eg"))
+    for head in (
+        b'{\n "workload_graph": [',
+        b'{"nodes": [{"node_type": "comp_node"',
+        b'{"version": "0.0.4"}{"id": "1", "type": "COMP_NODE"',
+        b'{"schema": "1.0.1", "nodes": [{"id": 2, "ctrl_deps": 1',  # to be refused by name
+    ):
+        assert Chakra.recognises("a.json", head)
+    assert not any(Chakra.recognises("a.json", head) for head in (b'{"traceEvents": [{"name": "COMP_NODE"', b"[1, 2]"))
+    assert not Chakra.recognises("a.csv", b"1,2")

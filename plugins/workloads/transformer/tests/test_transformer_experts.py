@@ -29,11 +29,8 @@ def small(**fields: Any) -> Transformer:
 
 def exchanges(graph: TaskGraph) -> list[tuple[str, Any, FloatArray]]:
     """Return name, groups and bytes of each exchange of tokens."""
-    return [
-        (graph.names[t], graph.tables[graph.members[t]], graph.split_tables[graph.splits[t]])
-        for t in range(len(graph))
-        if graph.splits[t] >= 0
-    ]
+    tasks = np.flatnonzero(graph.splits >= 0).tolist()
+    return [(graph.names[t], graph.tables[graph.members[t]], graph.split_tables[graph.splits[t]]) for t in tasks]
 
 
 def sent(groups: Any, sizes: FloatArray, ranks: int) -> tuple[FloatArray, FloatArray]:
@@ -49,12 +46,8 @@ def test_uniform_dispatch_and_combine_by_closed_form() -> None:
     # tokens x hidden x 2 B x top_k x (ep - 1) / ep, each, in both directions
     graph = small(dp=8, ep=4, layers=1).graph(System(8))
     found = exchanges(graph)
-    assert [name for name, *_ in found] == [
-        "forward 0 mlp [0] dispatch",
-        "forward 0 mlp [0] combine",
-        "backward 0 mlp [0] dispatch",
-        "backward 0 mlp [0] combine",
-    ]
+    names = [f"{way} 0 mlp [0] {what}" for way in ("forward", "backward") for what in ("dispatch", "combine")]
+    assert [name for name, *_ in found] == names
     for _, groups, sizes in found:
         assert groups.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
         for amounts in sent(groups, sizes, 8):
@@ -101,22 +94,18 @@ def test_imbalance_and_capacity_drops_by_hand(tmp_path: Path) -> None:
     assert notes[1].endswith("% of the tokens' choices are dropped")
 
 
-ROUTED = st.integers(1, 3).flatmap(
-    lambda top_k: st.tuples(
-        st.just(top_k),
-        st.sampled_from([4, 8, 16]),
-        st.sampled_from([0.0, 0.5, 1.0, 3.0]),
-        st.integers(0, 5),
-        st.sampled_from([None, 0.5, 1.0, 1.5]),
-        st.sampled_from(DISPATCHES),
-        st.sampled_from([1, 2, 4]),
-    )
+@given(
+    top_k=st.integers(1, 3),
+    experts=st.sampled_from([4, 8, 16]),
+    exponent=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    seed=st.integers(0, 5),
+    capacity=st.sampled_from([None, 0.5, 1.0, 1.5]),
+    dispatch=st.sampled_from(DISPATCHES),
+    node=st.sampled_from([1, 2, 4]),
 )
-
-
-@given(drawn=ROUTED)
-def test_tokens_are_conserved(drawn: tuple[int, int, float, int, float | None, str, int]) -> None:
-    top_k, experts, exponent, seed, capacity, dispatch, node = drawn
+def test_tokens_are_conserved(
+    top_k: int, experts: int, exponent: float, seed: int, capacity: float | None, dispatch: str, node: int
+) -> None:
     shares = zipf_shares(experts, top_k, exponent, seed)
     assert shares.sum() == pytest.approx(1, rel=1e-12)
     assert shares.max() <= 1 / top_k
@@ -167,26 +156,20 @@ def test_zipf_by_hand_and_equal_seeds_draw_equal_shares() -> None:
     # The stream of PCG64 is part of NumPy's promises, so these are the same with every version of it and of Python.
     assert np.argsort(-zipf_shares(8, 2, 1.0, 7)).tolist() == [3, 7, 4, 1, 2, 6, 0, 5]
     assert np.argsort(-zipf_shares(8, 2, 1.0, 8)).tolist() != [3, 7, 4, 1, 2, 6, 0, 5]
-    drawn = small(dp=4, ep=4, routing="zipf", routing_seed=7, routing_exponent=0.7)
-    again = small(dp=4, ep=4, routing="zipf", routing_seed=7, routing_exponent=0.7)
-    tables = [b"".join(sizes.tobytes() for *_, sizes in exchanges(one.graph(System(4)))) for one in (drawn, again)]
-    assert tables[0] == tables[1]
-
-
-def named(graph: TaskGraph, name: str) -> int:
-    (found,) = (t for t in range(len(graph)) if graph.names[t] == name)
-    return found
+    fields = {"dp": 4, "ep": 4, "routing": "zipf", "routing_seed": 7, "routing_exponent": 0.7}
+    drawn, again = (exchanges(small(**fields).graph(System(4))) for _ in range(2))
+    assert [sizes.tobytes() for *_, sizes in drawn] == [sizes.tobytes() for *_, sizes in again]
 
 
 def test_shared_experts_compute_while_tokens_travel() -> None:
     graph = small(dp=2, ep=2, layers=1, shared_experts=1).graph(System(2))
     for way in ("forward", "backward"):
-        dispatch, shared = (named(graph, f"{way} 0 mlp [0] {what}") for what in ("dispatch", "shared experts"))
-        routed, combine = (named(graph, f"{way} 0 mlp [0] {what}") for what in ("experts", "combine"))
+        parts = "dispatch", "shared experts", "experts", "combine"
+        dispatch, shared, routed, combine = (graph.names.index(f"{way} 0 mlp [0] {what}") for what in parts)
         assert graph.after(dispatch).tolist() == graph.after(shared).tolist()
         assert set(graph.after(routed).tolist()) == {dispatch, shared}
         assert graph.after(combine).tolist() == [routed]
-    assert graph.after(named(graph, "backward 0 mlp [0] router")).tolist() == [combine]
+    assert graph.after(graph.names.index("backward 0 mlp [0] router")).tolist() == [combine]
 
 
 @pytest.mark.parametrize("stage", [0, 3])
@@ -219,8 +202,7 @@ def test_model_flops_count_active_parameters_but_all_experts_stream_in_and_out()
     assert one.parameters - one.shape.active_parameters == 2 * 6 * 3 * 8 * 16
     one = small(dp=2, execution="streaming", dense_layers=1)
     graph = one.graph(System(2, controllers=1))
-    stored = [t for t in range(len(graph)) if graph.kinds[t] == TaskKind.STORE]
-    assert sum(float(graph.bytes[t]) for t in stored) == pytest.approx(2 * one.parameters, rel=1e-12)
+    assert graph.bytes[graph.kinds == TaskKind.STORE].sum() == pytest.approx(2 * one.parameters, rel=1e-12)
 
 
 def test_latent_attention_by_hand() -> None:

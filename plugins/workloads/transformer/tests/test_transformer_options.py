@@ -14,6 +14,9 @@ from fredfw_workload_transformer import Transformer
 SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 8, "heads": 2, "vocabulary": 10}
 MOE: dict[str, Any] = {"layers": 2, "architecture": "llama", "experts": 8, "top_k": 2, "minibatch": 1}
 STREAMING = {"execution": "streaming"}
+WRONG: dict[str, Any] = {"model": "gpt-4", "architecture": "bert", "attention": "flash", "dp_communication": "gossip"}
+WRONG |= {"recompute": "some", "pp": 5, "microbatches": 3, "zero_stage": 4, "hidden": None}
+WRONG |= {"key_value_heads": 3, "interleave": 2}
 ZIPF = {"routing": "zipf"}
 
 
@@ -23,21 +26,10 @@ def refused(fields: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *({"model": "gpt-4", "architecture": "bert", "attention": "flash", "dp_communication": "gossip"}.items()),
-        *({"recompute": "some", "pp": 5, "microbatches": 3, "zero_stage": 4, "hidden": None}.items()),
-        *({"key_value_heads": 3, "interleave": 2}.items()),
-        ("recompute", 1),
-    ],
-)
-def test_bad_values_name_the_key(key: str, value: object) -> None:
-    refused({key: value}, f"{key}: ")
-
-
-@pytest.mark.parametrize(
     ("fields", "message"),
     [
+        *(({key: value}, f"{key}: ") for key, value in WRONG.items()),
+        ({"recompute": 1}, "recompute: "),
         ({"sequence_parallel": True, "pp_transfer": "multicast"}, "pp_transfer: "),
         ({"interleave": 2, "pp": 2, "pipeline": "gpipe"}, "interleave: "),
         ({"interleave": 2, "pp": 2, **STREAMING}, "interleave: "),
@@ -86,9 +78,52 @@ def test_bad_values_name_the_key(key: str, value: object) -> None:
             {"zero_stage": 3, "dp_communication": "all-reduce"},
             "dp_communication: all-reduce leaves no shares, which ZeRO 3 holds (accepted: no value, or a zero_stage of",
         ),
+        # Batches.
+        (
+            {"global_batch": 64, "minibatch": 16},
+            "minibatch: 16 is given, and global_batch = 64 too (accepted: one of the two keys)",
+        ),
+        (
+            {"dp": 3, "global_batch": 64},
+            "global_batch: 64 samples cannot be divided evenly among 3 replicas (accepted: a multiple of 3)",
+        ),
+        (
+            {"dp": 4, "global_batch": 64, "micro_batch": 3},
+            "micro_batch: 3 does not divide the 16 samples of a replica (accepted: a divisor of 16)",
+        ),
+        (
+            {"microbatches": 5},
+            "microbatches: 5 does not divide the 16 samples of a replica (accepted: a divisor of 16)",
+        ),
+        (
+            {"microbatches": 2, "micro_batch": 4},
+            "micro_batch: 2 microbatches of 4 samples are not the 16 samples of a replica "
+            "(accepted: one of the two keys, or numbers whose product is 16)",
+        ),
+        ({"global_batch": 0}, "global_batch: 0 is not a valid number (accepted: a whole number of at least 1)"),
+        # Experts.
+        (MOE | {"ep": 3, "dp": 6}, "ep: 3 ranks cannot share 8 experts evenly (accepted: 1, 2, 4, 8)"),
+        (MOE | {"ep": 4, "dp": 6}, "ep: 4 does not divide the 6 replicas"),
+        (MOE | {"experts": 10**9, **ZIPF}, "experts: 1000000000 flows are too many"),
+        (MOE | {"top_k": 9}, "top_k: 9 of 8 experts cannot be chosen"),
+        (MOE | {"dense_layers": 2}, "dense_layers: 2 of 2 layers leave none to experts"),
+        (MOE | {"routing_exponent": 1.0}, "routing_exponent: 1.0 is given, but routing is 'uniform'"),
+        (MOE | {"routing_seed": 1}, "routing_seed: 1 is given, but routing is 'uniform'"),
+        (MOE | {"routing": "file"}, "routing_file: is missing"),
+        (MOE | {"routing": "file", "routing_file": "nowhere.txt"}, "routing_file: 'nowhere.txt'"),
+        (MOE | {"capacity_factor": 0}, "capacity_factor: 0 takes no token (accepted: a number above 0)"),
+        (MOE | {"capacity_factor": -1.5}, "capacity_factor: -1.5 is too small"),
+        (MOE | {"dispatch_node": 2}, "dispatch_node: nodes of 2 do not divide 1"),
+        (MOE | {"dispatch": "inside-first", "ep": 4, "dp": 4}, "dispatch_node: is missing (accepted: a divisor of 4)"),
+        (
+            MOE | {"dispatch": "across-first", "ep": 4, "dp": 4, "dispatch_node": 3},
+            "dispatch_node: nodes of 3 do not divide 4",
+        ),
+        (MOE | {"tasks": "passes"}, "tasks: experts communicate within a layer"),
+        (MOE | {**STREAMING, "ep": 2, "dp": 2}, "execution: each EP rank has experts of its own"),
     ],
 )
-def test_what_does_not_go_together_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_or_does_not_go_together_is_refused(fields: dict[str, Any], message: str) -> None:
     refused(fields, message)
 
 
@@ -115,65 +150,6 @@ ZERO_3 = "true, or a stationary zero_stage of 3)"
 )
 def test_an_option_without_effect_is_refused(fields: dict[str, Any], key: str, value: object, accepted: str) -> None:
     refused(fields | {key: value}, f"{key}: {json.dumps(value)} has no effect here (accepted: {accepted}")
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        (
-            {"global_batch": 64, "minibatch": 16},
-            "minibatch: 16 is given, and global_batch = 64 too (accepted: one of the two keys)",
-        ),
-        (
-            {"dp": 3, "global_batch": 64},
-            "global_batch: 64 samples cannot be divided evenly among 3 replicas (accepted: a multiple of 3)",
-        ),
-        (
-            {"dp": 4, "global_batch": 64, "micro_batch": 3},
-            "micro_batch: 3 does not divide the 16 samples of a replica (accepted: a divisor of 16)",
-        ),
-        (
-            {"microbatches": 5},
-            "microbatches: 5 does not divide the 16 samples of a replica (accepted: a divisor of 16)",
-        ),
-        (
-            {"microbatches": 2, "micro_batch": 4},
-            "micro_batch: 2 microbatches of 4 samples are not the 16 samples of a replica "
-            "(accepted: one of the two keys, or numbers whose product is 16)",
-        ),
-        ({"global_batch": 0}, "global_batch: 0 is not a valid number (accepted: a whole number of at least 1)"),
-    ],
-)
-def test_batches_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:
-    refused(fields, message)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"ep": 3, "dp": 6}, "ep: 3 ranks cannot share 8 experts evenly (accepted: 1, 2, 4, 8)"),
-        ({"ep": 4, "dp": 6}, "ep: 4 does not divide the 6 replicas"),
-        ({"experts": 10**9, **ZIPF}, "experts: 1000000000 flows are too many"),
-        ({"top_k": 9}, "top_k: 9 of 8 experts cannot be chosen"),
-        ({"dense_layers": 2}, "dense_layers: 2 of 2 layers leave none to experts"),
-        ({"routing_exponent": 1.0}, "routing_exponent: 1.0 is given, but routing is 'uniform'"),
-        ({"routing_seed": 1}, "routing_seed: 1 is given, but routing is 'uniform'"),
-        ({"routing": "file"}, "routing_file: is missing"),
-        ({"routing": "file", "routing_file": "nowhere.txt"}, "routing_file: 'nowhere.txt'"),
-        ({"capacity_factor": 0}, "capacity_factor: 0 takes no token (accepted: a number above 0)"),
-        ({"capacity_factor": -1.5}, "capacity_factor: -1.5 is too small"),
-        ({"dispatch_node": 2}, "dispatch_node: nodes of 2 do not divide 1"),
-        ({"dispatch": "inside-first", "ep": 4, "dp": 4}, "dispatch_node: is missing (accepted: a divisor of 4)"),
-        (
-            {"dispatch": "across-first", "ep": 4, "dp": 4, "dispatch_node": 3},
-            "dispatch_node: nodes of 3 do not divide 4",
-        ),
-        ({"tasks": "passes"}, "tasks: experts communicate within a layer"),
-        ({**STREAMING, "ep": 2, "dp": 2}, "execution: each EP rank has experts of its own"),
-    ],
-)
-def test_experts_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:
-    refused(MOE | fields, message)
 
 
 ONES = "routing_exponent", "routing_seed", "shared_experts", "dense_layers", "capacity_factor"

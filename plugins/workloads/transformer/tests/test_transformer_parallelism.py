@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -102,18 +102,15 @@ def test_weights_come_back_when_the_optimizer_has_all_gradients(zero: int, field
     graph = small(dp=2, minibatch=2, microbatches=2, zero_stage=zero, **fields).graph(SYSTEM)
     gathers = [task for task, name in enumerate(graph.names) if name.startswith("all-gather of the weights")]
     assert gathers
+    reductions = [task for task, name in enumerate(graph.names) if "gradients of layers" in name]
     for gather in gathers:
         before, behind = [gather], set[int]()
         while before:
-            one = before.pop()
-            behind.update(graph.after(one).tolist())
-            before += [task for task in graph.after(one).tolist() if graph.label(task) == "dp"]
-        ranks = set(graph.participants(gather).tolist())
-        reduced = {
-            task
-            for task, name in enumerate(graph.names)
-            if "gradients of layers" in name and ranks & set(graph.participants(task).tolist())
-        }
+            after = graph.after(before.pop()).tolist()
+            behind.update(after)
+            before += [task for task in after if graph.label(task) == "dp"]
+        ranks = graph.participants(gather)
+        reduced = {task for task in reductions if np.isin(graph.participants(task), ranks).any()}
         assert reduced
         assert reduced <= behind
 
@@ -123,10 +120,8 @@ def test_pytorch_gathers_once_for_both_passes_and_groups_of_a_hybrid_are_consecu
     found = sent(small(**fields, reshard_after_recompute=False).graph(SYSTEM), "dp")
     assert found == pytest.approx(3 / 4 * 2 * (3 * (4 * LAYER + HEAD) - TIED), rel=1e-12)
     graph = small(mp=2, dp=4, dp_shard=2, zero_stage=3, minibatch=1).graph(SYSTEM)
-    tables = {
-        graph.patterns[task]: graph.tables[graph.members[task]].tolist()
-        for task in of_kind(graph, TaskKind.COLLECTIVE, "dp")
-    }
+    collectives = of_kind(graph, TaskKind.COLLECTIVE, "dp")
+    tables = {graph.patterns[task]: graph.tables[graph.members[task]].tolist() for task in collectives}
     # ranks are mp + 2 dp
     shards, copies = [[0, 2], [4, 6], [1, 3], [5, 7]], [[0, 4], [2, 6], [1, 5], [3, 7]]
     assert tables == {Pattern.ALL_GATHER: shards, Pattern.REDUCE_SCATTER: shards, Pattern.ALL_REDUCE: copies}
@@ -185,10 +180,8 @@ def test_embeddings_that_are_not_tied_are_a_layer_of_the_first_stage() -> None:
     # Backward gathers them, too, and their gradients leave behind them.
     gathered = small(**fields, zero_stage=3).graph(SYSTEM)
     name = "reduce-scatter of the gradients of layers -1 to -1"
-    assert names_before(gathered, name) == {
-        "backward -1 embedding [0]",
-        "reduce-scatter of the gradients of layers 0 to 0",
-    }
+    earlier = "reduce-scatter of the gradients of layers 0 to 0"
+    assert names_before(gathered, name) == {"backward -1 embedding [0]", earlier}
     assert "backward weights of layer -1 [0]" in names_before(gathered, "backward -1 embedding [0]")
     whole = 4 * LAYER + HEAD + 10 * 8
     assert small(dp=2, tied_embeddings=False).parameters == whole
@@ -354,54 +347,37 @@ def test_bubbles_are_the_published_ones(pp: int, microbatches: int) -> None:
 @pytest.mark.parametrize(("schedule", "interleave"), [("1f1b", 1), ("1f1b", 2), ("gpipe", 1), ("zb-h1", 1)])
 def test_a_stage_holds_what_its_order_needs(schedule: str, interleave: int) -> None:
     for stages, microbatches in product((1, 2, 4), (4, 8)):
-        for stage in range(stages):
-            held = highest = 0
-            ended = Way.WEIGHTS if schedule == "zb-h1" else Way.BACKWARD
-            if stages == 1 and interleave > 1:
-                continue
-            for way, _, _ in order(schedule, stage, stages, microbatches, interleave):
-                held += (way is Way.FORWARD) - (way is ended)
-                highest = max(highest, held)
-            assert highest == in_flight(schedule, stage, stages, microbatches, interleave)
+        ended = Way.WEIGHTS if schedule == "zb-h1" else Way.BACKWARD
+        for stage in range(stages) if stages > 1 or interleave == 1 else ():
+            passes = order(schedule, stage, stages, microbatches, interleave)
+            held = accumulate((way is Way.FORWARD) - (way is ended) for way, _, _ in passes)
+            assert max(held) == in_flight(schedule, stage, stages, microbatches, interleave)
 
 
 @pytest.mark.parametrize(
     "fields", [{}, {"recompute": "selective"}, {"attention": "fused", "mp": 2}, {"cp": 2}, LLAMA, EXPERTS]
 )
 def test_gradients_of_inputs_and_of_weights_are_a_backward_pass(fields: dict[str, Any]) -> None:
-    whole, split = (
-        small(dp=1, pp=2, minibatch=4, microbatches=4, pipeline=pipeline, **fields).graph(SYSTEM).expanded()
-        for pipeline in ("1f1b", "zb-h1")
-    )
-    for graph in (whole, split):
+    numbers, gemms = [], []
+    for pipeline in ("1f1b", "zb-h1"):
+        one = small(dp=1, pp=2, minibatch=4, microbatches=4, pipeline=pipeline, **fields)
+        graph = one.graph(SYSTEM).expanded()
         assert (graph.flops >= 0).all()
-
-    def totals(graph: TaskGraph) -> tuple[float, float, float, float, Counter[Any]]:
         compute = of_kind(graph, TaskKind.COMPUTE, "compute")
         kernels = [graph.kernel_tables[graph.kernels[task]] for task in compute]
-        return (
-            float(graph.flops.sum()),
-            float(graph.bytes[compute].sum()),
-            sum(one.moved for one in kernels),
-            sum(one.launches for one in kernels),
-            Counter(gemm for one in kernels for gemm in one.gemms),
-        )
-
-    *numbers, gemms = totals(split)
-    *expected, theirs = totals(whole)
-    assert numbers == pytest.approx(expected, rel=1e-12)
-    assert gemms == theirs
-    assert sent(split, "mp") == pytest.approx(sent(whole, "mp"), rel=1e-12)
+        moved, launches = (sum(getattr(one, name) for one in kernels) for name in ("moved", "launches"))
+        numbers.append([graph.flops.sum(), graph.bytes[compute].sum(), moved, launches, *sent(graph, "mp")])
+        gemms.append(Counter(gemm for one in kernels for gemm in one.gemms))
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-12)
+    assert gemms[0] == gemms[1]
 
 
 def test_gradients_leave_with_the_last_gradients_of_weights() -> None:
     fields = {"dp": 2, "pp": 2, "minibatch": 2, "microbatches": 2, "pipeline": "zb-h1"}
     graph = small(**fields).graph(SYSTEM)
     reductions = of_kind(graph, TaskKind.COLLECTIVE, "dp")
-    assert sorted(graph.names[graph.after(task)[0]] for task in reductions) == [
-        "weight gradients 1..0 attention [1]",
-        "weight gradients 3..2 attention [1]",
-    ]
+    expected = [f"weight gradients {layers} attention [1]" for layers in ("1..0", "3..2")]
+    assert sorted(graph.names[graph.after(task)[0]] for task in reductions) == expected
     # Gradients of weights need no weights.
     gathered = small(**fields, zero_stage=3).graph(SYSTEM)
     assert not [name for name in gathered.names if name.startswith("weight gradients weights")]
