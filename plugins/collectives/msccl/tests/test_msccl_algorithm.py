@@ -15,11 +15,7 @@ from fredfw.testing import CollectiveTests, ExporterTests
 from fredfw_collective_msccl import Msccl, MscclExporter, Mscclpp
 
 HERE = Path(__file__).parent
-
-
 _FRAMEWORK = Framework()
-
-
 _SMALL = (_FRAMEWORK.topology("switch", npus=2).build(), _FRAMEWORK.topology("fully-connected", npus=2).build())
 
 
@@ -77,9 +73,8 @@ def test_what_a_file_is_not_for_is_refused(
 
 
 def test_what_is_custom_runs_and_says_that_nobody_has_proved_it(tmp_path: Path) -> None:
-    file = xml(
-        "custom", 4, [[(1, -1, 0, [step("s", "i0", cnt=3)])], [(-1, 0, 0, [step("r", "s0", "s0", 3)])]], (4, 0, 3)
-    )
+    gpus = [[(1, -1, 0, [step("s", "i0", cnt=3)])], [(-1, 0, 0, [step("r", "s0", "s0", 3)])]]
+    file = xml("custom", 4, gpus, (4, 0, 3))
     options: dict[str, Any] = {"algorithm": "msccl", "file": str(_named(tmp_path, file))}
     result = _FRAMEWORK.simulate_collective(_SMALL[0], "all-to-all", size=4e6, **options)
     assert result.link_bytes.max() == pytest.approx(3e6)

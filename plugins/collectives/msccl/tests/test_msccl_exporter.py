@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,9 @@ from fredfw_collective_msccl.reading import read
 from fredfw_collective_msccl.writing import written
 
 _SIZE = 9 * 5 * 7 * 11 * 13 * 2.0**12
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "forest": {"pieces": 1},
-    "ring": {"chunks": 3},
-    "themis": {"chunks": 2},
-    "tree": {"chunks": 3},
-}
-"""Fewer pieces than by default, which would take long."""
-_IN_TURNS = {"hierarchical", "themis", "torus-ring"}
-"""Algorithms whose phases take turns on channels."""
+# Fewer pieces than by default, which would take long.
+_OPTIONS = {"forest": {"pieces": 1}, "ring": {"chunks": 3}, "themis": {"chunks": 2}, "tree": {"chunks": 3}}
+_IN_TURNS = {"hierarchical", "themis", "torus-ring"}  # algorithms whose phases take turns on channels
 _MORE: list[tuple[str, str, dict[str, Any]]] = [
     ("hierarchical", "all-reduce", {"chunks": 2, "orders": "opposite"}),
     ("ring", "all-reduce", {"rotated": True}),
@@ -36,28 +30,23 @@ _MORE: list[tuple[str, str, dict[str, Any]]] = [
     ("swing", "all-reduce", {"method": "latency"}),
     ("tree", "all-reduce", {"shape": "double-binary", "chunks": 4}),
 ]
-_NETWORKS: dict[str, dict[str, Any]] = {
-    "torus": {"dimensions": [2, 4]},
-    "switch": {"npus": 8, "in_network": True},
-    "optical-ring": {"npus": 8},
-}
+_NETWORKS: dict[str, dict[str, Any]] = {"torus": {"dimensions": [2, 4]}, "switch": {"npus": 8, "in_network": True}}
+_NETWORKS["optical-ring"] = {"npus": 8}
 
 
-@cache
-def _framework() -> fredfw.Framework:
-    return fredfw.Framework()
+_FRAMEWORK = fredfw.Framework()
 
 
 @cache
 def _fabric(name: str) -> fredfw.Fabric:
-    return _framework().topology(name, **_NETWORKS[name]).build()
+    return _FRAMEWORK.topology(name, **_NETWORKS[name]).build()
 
 
 def _cases() -> Iterator[Any]:
     """Yield all that algorithms do; all but one case of each are slow."""
     seen = set()
-    for name in _framework().plugins.collectives.names():
-        cls, options = _framework().plugins.collectives.get(name), _OPTIONS.get(name, {})
+    for name in _FRAMEWORK.plugins.collectives.names():
+        cls, options = _FRAMEWORK.plugins.collectives.get(name), _OPTIONS.get(name, {})
         if not cls.__module__.startswith("fredfw_collective_msccl"):
             for pattern in sorted(cls(**options).served_patterns() - {fredfw.Pattern.POINT_TO_POINT}):
                 case = name, str(pattern), options
@@ -69,16 +58,12 @@ def _cases() -> Iterator[Any]:
 
 def _result(name: str, pattern: str, fidelity: str = "exact", **options: Any) -> fredfw.CollectiveResult:
     """Return what an algorithm does among 8 NPUs of the first network where it does it."""
-    call: dict[str, Any] = {
-        "size": _SIZE,
-        "algorithm": name,
-        "fidelity": fidelity,
-        "root": 3 if fredfw.Pattern(pattern).rooted else 0,
-    }
+    call: dict[str, Any] = {"size": _SIZE, "algorithm": name, "fidelity": fidelity}
+    call["root"] = 3 if fredfw.Pattern(pattern).rooted else 0
     reasons = []
     for network in _NETWORKS:
         try:
-            return _framework().simulate_collective(_fabric(network), pattern, **call, **options)
+            return _FRAMEWORK.simulate_collective(_fabric(network), pattern, **call, **options)
         except UnsupportedError as error:
             reasons.append(str(error))
     raise AssertionError(f"{name} does {pattern} nowhere: {reasons}")
@@ -88,7 +73,7 @@ def _again(result: fredfw.CollectiveResult, path: Path, fidelity: str = "exact")
     """Return what comes of ``result`` where it is written to ``path`` and read from there."""
     path.write_text(MscclExporter().export(result), encoding="utf-8")
     call: dict[str, Any] = {"size": result.size, "fidelity": fidelity, "root": result.schedule.root}
-    return _framework().simulate_collective(result.fabric, result.pattern, algorithm="msccl", file=str(path), **call)
+    return _FRAMEWORK.simulate_collective(result.fabric, result.pattern, algorithm="msccl", file=str(path), **call)
 
 
 @pytest.mark.sampled
@@ -124,9 +109,9 @@ def _sent(schedule: fredfw.Schedule) -> FloatArray:
 
 def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
     # A ring broadcast in 70 chunks has 70 sends on each connection.
-    fabric = _framework().topology("switch", npus=2).build()
+    fabric = _FRAMEWORK.topology("switch", npus=2).build()
     call: dict[str, Any] = {"size": _SIZE, "algorithm": "ring", "fidelity": "exact", "chunks": 70}
-    result = _framework().simulate_collective(fabric, "broadcast", **call)
+    result = _FRAMEWORK.simulate_collective(fabric, "broadcast", **call)
     program = read(MscclExporter().export(result).encode())
     steps = [len(block.steps) for gpu in program.gpus for block in gpu.blocks]
     assert max(steps) <= 64
@@ -137,8 +122,8 @@ def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("size", "longer"), [(6144, True), (2**20, False)])
 def test_eight_slots_hold_up_short_pieces_behind_each_other(size: int, longer: bool, tmp_path: Path) -> None:
     # 16 pieces of size / 16 at 3 TB/s arrive 40 ns later. The ninth starts when the first has arrived.
-    fabric = _framework().topology("switch", npus=2).build()
-    result = _framework().simulate_collective(fabric, "broadcast", size=size, algorithm="ring", fidelity="exact")
+    fabric = _FRAMEWORK.topology("switch", npus=2).build()
+    result = _FRAMEWORK.simulate_collective(fabric, "broadcast", size=size, algorithm="ring", fidelity="exact")
     piece, latency = size / 16 / 3e12, 40e-9
     assert result.duration == pytest.approx(16 * piece + latency, rel=1e-9)
     late = max(0.0, latency + piece - 8 * piece)
@@ -161,16 +146,15 @@ def test_the_protocol_and_the_name_are_written_and_a_size_that_chunks_do_not_div
     assert content.startswith('<algo name="all_reduce_ring_8" proto="LL128" ')
     assert re.search(r'nchunksperloop="8" ngpus="8" coll="allreduce" inplace="1" outofplace="0"', content)
     assert MscclExporter().suffixes == (".xml",)
-    fabric = _framework().topology("switch", npus=4).build()
-    result = _framework().simulate_collective(fabric, "all-reduce", size=7, algorithm="ring")
+    fabric = _FRAMEWORK.topology("switch", npus=4).build()
+    result = _FRAMEWORK.simulate_collective(fabric, "all-reduce", size=7, algorithm="ring")
     message = "7 bytes cannot be divided into the 4 chunks of the file (accepted: a multiple of 4 bytes)"
     with pytest.raises(UnsupportedError, match=re.escape(message)):
         MscclExporter().export(result)
 
 
-def _pair(**more: Any) -> fredfw.Schedule:
-    schedule = fredfw.Schedule(fredfw.Pattern.BROADCAST, 2, 8.0, 1, [fredfw.Phase.of(0, 1, 0)])
-    return evolve(schedule, **more)
+_SEND = fredfw.Phase.of(0, 1, 0)
+_pair = partial(evolve, fredfw.Schedule(fredfw.Pattern.BROADCAST, 2, 8.0, 1, [_SEND]))
 
 
 @pytest.mark.parametrize(
@@ -184,10 +168,7 @@ def _pair(**more: Any) -> fredfw.Schedule:
             _pair(chunk_bytes=np.array([1.0, np.pi]), chunks=2, phases=[fredfw.Phase.of(0, 1, 0, count=2)]),
             "its chunks are not made of 32768 equal pieces or fewer",
         ),
-        (
-            _pair(phases=[fredfw.Phase.of(0, 1, 0) for _ in range(33)]),
-            "it needs more than 32 channels from rank 0 to rank 1",
-        ),
+        (_pair(phases=[_SEND] * 33), "it needs more than 32 channels from rank 0 to rank 1"),
         (_pair(phases=[]), "as threadblocks it does not do the same: GPU 1: no step puts it there"),
     ],
 )

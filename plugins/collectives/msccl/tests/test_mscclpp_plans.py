@@ -31,12 +31,8 @@ def _ops(content: dict[str, Any], gpu: int = 0) -> list[dict[str, Any]]:
 def test_reads_of_others_and_puts_are_transfers_of_which_there_may_be_too_many() -> None:
     done = proof(_pair())
     assert rounds(done) == [1, 2, 1, 2]
-    assert transfers(done) == [
-        (1, 0, (0,), True),
-        (0, 1, (0,), False),
-        (0, 1, (1,), True),
-        (1, 0, (1,), False),
-    ]
+    first, second = [(1, 0, (0,), True), (0, 1, (0,), False)], [(0, 1, (1,), True), (1, 0, (1,), False)]
+    assert transfers(done) == first + second
     assert (done.content.least, done.content.most) == (0, 0)
     with limits.allowed({"transfers": 3}), pytest.raises((InputError, LimitError), match="8 transfers are too many"):
         proof(_pair())
@@ -97,16 +93,11 @@ _SIGNAL, _WAIT = _op("signal", channel_ids=[0]), _op("wait", channel_ids=[0])
 
 def _gather(*, get: bool, signal: str = "signal") -> dict[str, Any]:
     """Return an all-gather: each GPU copies its own chunk, and gets that of the other or puts its own there."""
-    blocks = []
-    for gpu in (0, 1):
-        other = 1 - gpu
+    blocks, there = [], [_op(signal, channel_ids=[0]), _WAIT]
+    for gpu, other in ((0, 1), (1, 0)):
         copy = _op("copy", _of("i", 0), _of("o", gpu))
-        there, done = _op(signal, channel_ids=[0]), _op("wait", channel_ids=[0])
-        if get:
-            ops = [copy, there, done, _op("get", _there(other), _of("o", other))]
-        else:
-            ops = [copy, _op("put", _of("o", gpu), _there(gpu)), there, done]
-        blocks.append([_block(*ops)])
+        gets, puts = _op("get", _there(other), _of("o", other)), _op("put", _of("o", gpu), _there(gpu))
+        blocks.append([_block(copy, *there, gets) if get else _block(copy, puts, *there)])
     return _plan("allgather", blocks, (1, 2, 0))
 
 
@@ -114,16 +105,11 @@ def _gather(*, get: bool, signal: str = "signal") -> dict[str, Any]:
 @pytest.mark.parametrize("get", [True, False])
 def test_both_ways_to_gather_take_a_round(get: bool, fidelity: str) -> None:
     done = proof(_gather(get=get))
-    assert [one[:3] for one in transfers(done)] in (
-        [(1, 0, (1,)), (0, 1, (0,))],
-        [(0, 1, (0,)), (1, 0, (1,))],
-    )
+    assert sorted(one[:3] for one in transfers(done)) == [(0, 1, (0,)), (1, 0, (1,))]
     assert simulated(_gather(get=get), fidelity, _LATENCY) == pytest.approx(1 + _LATENCY, rel=1e-12)
-
-
-def test_a_relaxed_signal_does_not_order_memory() -> None:
-    with pytest.raises(InputError, match="nothing says which of them comes first"):
-        proof(_gather(get=True, signal="rlxsignal"))
+    if get:  # a relaxed signal does not order memory
+        with pytest.raises(InputError, match="nothing says which of them comes first"):
+            proof(_gather(get=True, signal="rlxsignal"))
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])

@@ -11,17 +11,7 @@ import pytest
 from fabrics import Run
 from hypothesis import given, strategies as st
 
-from fredfw import (
-    Fabric,
-    FlowSet,
-    OpenAdmission,
-    Operation,
-    Pattern,
-    Phase,
-    Routes,
-    Schedule,
-    Start,
-)
+from fredfw import Fabric, FlowSet, OpenAdmission, Operation, Pattern, Phase, Routes, Schedule, Start
 from fredfw.errors import SimulationError
 from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import IntArray
@@ -48,10 +38,6 @@ def fred(m: int = 2, policy: str = "block", **fields: Any) -> Fabric:
     return Fred(middle_switches=m, on_conflict=policy, **fields).build()
 
 
-def circuits(fabric: Fabric) -> Circuits:
-    return Circuits.of(fabric)
-
-
 def flow_set(routes: Routes, **fields: Any) -> FlowSet:
     count = len(routes)
     return FlowSet(routes, np.full(count, VOLUME), np.arange(count), count, label="dp", **fields)
@@ -68,7 +54,7 @@ def all_reduces(fabric: Fabric, groups: Sequence[IntArray] | IntArray, **fields:
 
 
 def conflict(fabric: Fabric, *groups: Sequence[IntArray] | IntArray) -> Conflict | None:
-    return circuits(fabric).conflict([all_reduces(fabric, one).routes for one in groups])
+    return Circuits.of(fabric).conflict([all_reduces(fabric, one).routes for one in groups])
 
 
 def dealt(order: list[int], sizes: list[int]) -> list[IntArray]:
@@ -96,7 +82,7 @@ def test_five_groups_in_a_cycle_need_three_middle_switches(groups: IntArray) -> 
 
 @given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=3, max_size=10))
 def test_parts_hold_each_stream_once_and_route(order: list[int], sizes: list[int]) -> None:
-    switches, groups = circuits(fred()), dealt(order, sizes)
+    switches, groups = Circuits.of(fred()), dealt(order, sizes)
     routes = all_reduces(fred(), groups).routes
     parts = switches.parts(routes)
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(groups)))
@@ -235,7 +221,7 @@ def test_streams_that_share_ports_or_conflict_are_not_compatible() -> None:
     # The five groups conflict also beside a sixth that shares ports with all of them, and so has a turn of its own.
     assert conflict(fabric, [fabric.npus], PAIRS[:4]) is None
     assert conflict(fabric, [fabric.npus], PAIRS) is not None
-    admission = circuits(fabric).begin(fabric)
+    admission = Circuits.of(fabric).begin(fabric)
     four, five, everybody = (all_reduces(fabric, one) for one in (PAIRS[:4], PAIRS[4:], [fabric.npus]))
     unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))
     assert admission.compatible([four, unicasts])

@@ -16,7 +16,7 @@ import pytest
 from attrs import frozen
 from command_line import fails, refused, succeeds, words
 
-from fredfw_topology_fred.switch import FredSwitch, SwitchConfiguration, SwitchFlow
+from fredfw_topology_fred.switch import FredSwitch, SwitchFlow
 from fredfw_topology_fred.switch.drawing import draw
 
 
@@ -38,20 +38,16 @@ def test_draw() -> None:
     assert fred("draw", "--flows", "0,1:6", "-") != fred("draw", "--flows", "0,1", "-")
 
 
-# Pairs of microswitches 0-1, 0-2 and 1-2: a triangle.
-TRIANGLE = "0,2;1,4;3,5"
-
-
 def test_draw_of_a_conflict_after_the_path_is_known_to_be_good() -> None:
-    assert fails("fred", "draw", "--m", "2", "--flows", TRIANGLE, "out.svg", code=1) == (
+    triangle = "0,2;1,4;3,5"  # pairs of microswitches 0-1, 0-2 and 1-2
+    assert fails("fred", "draw", "--m", "2", "--flows", triangle, "out.svg", code=1) == (
         "fredfw: error: FRED_2(8): {0,2}->{0,2}, {1,4}->{1,4}, {3,5}->{3,5} cannot be routed together, "
         "stuck at depth 0 in the switch itself\n"
     )
-    fred("draw", "--m", "3", "--flows", TRIANGLE, "out.svg")
+    fred("draw", "--m", "3", "--flows", triangle, "out.svg")
     # The conflict would be exit code 1.
-    assert refused("fred", "draw", "--m", "2", "--flows", TRIANGLE, "missing/out.svg").startswith(
-        "missing/out.svg: PATH"
-    )
+    told = refused("fred", "draw", "--m", "2", "--flows", triangle, "missing/out.svg")
+    assert told.startswith("missing/out.svg: PATH")
 
 
 @pytest.mark.parametrize(
@@ -70,15 +66,8 @@ def test_hardware() -> None:
         ["L1", "2", "11", "24.384"],
         ["L2", "1", "20", "60"],
     ]
-    for start in (
-        ["chiplets", "35", "published"],
-        ["area", "(mm2)", "25195", "published"],
-        ["power", "(W)", "179.35", "published"],
-    ):
-        assert start in [line[: len(start)] for line in table]
-
-
-def test_hardware_as_json() -> None:
+    for start in ("chiplets 35 published", "area (mm2) 25195 published", "power (W) 179.35 published"):
+        assert any(" ".join(line).startswith(start) for line in table)
     fred("hardware", "--set", "arity=[4, 10]", "--set", "io_controllers=0", "--json", "out.json")
     (l1, l2) = json.loads(Path("out.json").read_text())["rows"]
     assert (l1["switches"], l1["down"]["count"], l1["up"]["count"], l2["down"]["count"]) == (10, 4, 4, 40)
@@ -99,9 +88,6 @@ def test_check_routing() -> None:
     table = words(fred("check-routing"))
     assert ["3", "linear", "152", "152", *["0"] * 6] in table
     assert table[-1] == ["none"]
-
-
-def test_check_routing_as_json() -> None:
     placements = ("--placement", "linear", "--placement", "routable")
     asked = ("check-routing", "--npus", "12", "--group", "3", "--m", "2", *placements)
     document = json.loads(fred(*asked, "--json", "-"))
@@ -114,10 +100,8 @@ def test_check_routing_as_json() -> None:
     keys = {"m", "placement", "strategies", "phases", "findings", "routable"}
     assert set(linear) == set(routable) == keys
     # The sum of d3(n), n = 1 .. 12.
-    assert [(one["m"], one["placement"], one["strategies"]) for one in (linear, routable)] == [
-        (2, "linear", 74),
-        (2, "routable", 74),
-    ]
+    asked_for = [(one["m"], one["placement"], one["strategies"]) for one in (linear, routable)]
+    assert asked_for == [(2, "linear", 74), (2, "routable", 74)]
     assert (routable["routable"], routable["findings"]) == (74, [])
     different = {json.dumps(finding["parallelism"]) for finding in linear["findings"]}
     assert linear["routable"] == 74 - len(different)
@@ -167,9 +151,7 @@ def test_bad_input(arguments: list[str], message: str) -> None:
 
 SIZES = [(2, 2), (2, 3), (2, 8), (3, 5), (3, 13), (4, 4), (4, 13), (2, 32)]
 SVG = "{http://www.w3.org/2000/svg}"
-
 PIN, PART, TITLE_WIDTH = 9, 40, 70
-
 Point = tuple[float, float]
 
 
@@ -179,8 +161,7 @@ class Box:
 
     kind: str
     name: str
-    west: tuple[float, float, float]
-    """x, and y from and to."""
+    west: tuple[float, float, float]  # x, and y from and to
     east: tuple[float, float, float]
     text: str
     fill: str
@@ -220,8 +201,7 @@ class Drawn:
 
 
 def points_of(element: ET.Element) -> list[Point]:
-    pairs = (pair.split(",") for pair in element.attrib["points"].split())
-    return [(float(x), float(y)) for x, y in pairs]
+    return [(float(x), float(y)) for x, y in (pair.split(",") for pair in element.attrib["points"].split())]
 
 
 def box_of(group: ET.Element) -> Box:
@@ -256,14 +236,13 @@ def halves(ports: int) -> tuple[SwitchFlow, ...]:
     return SwitchFlow(even, even[:2]), SwitchFlow(odd[-1:], odd)
 
 
-def example(m: int, ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[SwitchConfiguration, Drawn]:
-    configuration = FredSwitch(m, ports).route(flows)
-    return configuration, Drawn(ET.fromstring(draw(configuration)))
+def example(m: int, ports: int, flows: tuple[SwitchFlow, ...]) -> Drawn:
+    return Drawn(ET.fromstring(draw(FredSwitch(m, ports).route(flows))))
 
 
 @pytest.mark.parametrize(("m", "ports"), SIZES)
 def test_the_lines_join_the_parts_that_are_counted_and_every_pair_of_ports(m: int, ports: int) -> None:
-    _, drawn = example(m, ports, halves(ports))
+    drawn = example(m, ports, halves(ports))
     graph, kinds = drawn.graph(), {box.name: box.kind for box in drawn.boxes}
     assert (len(kinds), set(kinds)) == (len(drawn.boxes), set(graph))
     assert len(drawn.lines) == graph.number_of_edges()
@@ -293,7 +272,7 @@ def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
     m: int, ports: int, flows_on: Callable[[int], tuple[SwitchFlow, ...]]
 ) -> None:
     flows = flows_on(ports)
-    configuration, drawn = example(m, ports, flows)
+    drawn = example(m, ports, flows)
     # In words, too.
     texts = [str(flow).replace("->", " → ") for flow in flows]
     title, desc = (drawn.root.findtext(f"{SVG}{tag}") for tag in ("title", "desc"))
@@ -301,15 +280,13 @@ def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
     groups = [group for group in drawn.root.iter(f"{SVG}g") if "data-flow" in group.attrib]
     assert {group.findtext(f"{SVG}title") for group in groups} == set(texts)
     by_name = {box.name: box for box in drawn.boxes}
-    doing = {}
     graphs = [drawn.graph(number) for number in range(len(flows))]
-    for graph, flow in zip(graphs, configuration.flows, strict=True):
-        sources = {node for node, degree in graph.in_degree if degree == 0}
-        targets = {node for node, degree in graph.out_degree if degree == 0}
-        assert sources == {f"in{port}" for port in flow.inputs}
-        assert targets == {f"out{port}" for port in flow.outputs}
-        for source in sources:
-            assert targets <= nx.descendants(graph, source)
+    doing = {}
+    for graph, flow in zip(graphs, FredSwitch(m, ports).route(flows).flows, strict=True):
+        sources, targets = {f"in{port}" for port in flow.inputs}, {f"out{port}" for port in flow.outputs}
+        assert sources == {node for node, degree in graph.in_degree if degree == 0}
+        assert targets == {node for node, degree in graph.out_degree if degree == 0}
+        assert all(targets <= nx.descendants(graph, source) for source in sources)
         assert len({by_name[pin].fill for pin in sources | targets}) == 1
         for node in graph.nodes - sources - targets:
             letters = "R" * (graph.in_degree(node) == 2) + "D" * (graph.out_degree(node) == 2)
@@ -331,7 +308,7 @@ def test_the_colour_of_a_flow_leads_from_each_input_to_each_output(
 
 @pytest.mark.parametrize(("m", "ports"), SIZES)
 def test_nothing_is_on_top_of_anything_else(m: int, ports: int) -> None:
-    _, drawn = example(m, ports, rotations(ports))
+    drawn = example(m, ports, rotations(ports))
     columns: dict[float, list[tuple[float, float]]] = {}
     for box in drawn.boxes:
         columns.setdefault(box.west[0], []).append(box.span)
@@ -355,7 +332,7 @@ def test_nothing_is_on_top_of_anything_else(m: int, ports: int) -> None:
 @pytest.mark.parametrize("flows_on", [rotations, halves])
 def test_legend_and_drawing_fit_the_page(m: int, ports: int, flows_on: Callable[[int], tuple[SwitchFlow, ...]]) -> None:
     flows = flows_on(ports)
-    _, drawn = example(m, ports, flows)
+    drawn = example(m, ports, flows)
     width, height = float(drawn.root.attrib["width"]), float(drawn.root.attrib["height"])
     assert drawn.root.attrib["viewBox"] == f"0 0 {drawn.root.attrib['width']} {drawn.root.attrib['height']}"
     drawing, legend = (group for group in drawn.root.findall(f"{SVG}g") if "transform" in group.attrib)
@@ -373,7 +350,7 @@ def test_legend_and_drawing_fit_the_page(m: int, ports: int, flows_on: Callable[
 
 
 def test_each_flow_has_a_line_style_of_its_own() -> None:
-    _, drawn = example(2, 32, rotations(32))
+    drawn = example(2, 32, rotations(32))
     groups = [group for group in drawn.root.iter(f"{SVG}g") if "data-flow" in group.attrib]
     styles = [(group.attrib["stroke"], group.attrib["stroke-dasharray"]) for group in groups]
     assert len(set(styles)) == 32
@@ -385,7 +362,7 @@ def test_each_flow_has_a_line_style_of_its_own() -> None:
 
 @pytest.mark.parametrize(("m", "ports"), [(2, 2), (3, 8)])
 def test_an_idle_switch_is_drawn_in_grey(m: int, ports: int) -> None:
-    drawn = Drawn(ET.fromstring(draw(FredSwitch(m, ports).idle())))
+    drawn = example(m, ports, ())
     assert drawn.root.findtext(f"{SVG}desc") == "Flows: none"
     assert {number for _, number in drawn.lines} == {None}
     assert {box.fill for box in drawn.boxes} == {"white"}

@@ -35,11 +35,6 @@ TREES = st.lists(st.integers(1, 6), min_size=1, max_size=4).flatmap(
 )
 
 
-def tree(arity: list[int], bandwidths: list[str], **fields: Any) -> Fred:
-    lists: Any = {"arity": arity, "bandwidths": bandwidths}
-    return Fred(**lists, **fields)
-
-
 def made_of(row: SwitchRow) -> tuple[int, int, tuple[int, int, int], int, int]:
     return (row.level, row.switches, (row.down.count, row.up.count, row.controllers.count), row.planes, row.slices)
 
@@ -48,18 +43,12 @@ def test_the_wafer_of_the_paper() -> None:
     # FRED (ISCA 2025): 15 chiplets of 685 mm2, 10 of 678 for the L1 switches, 10 of 814 for L2, 25,195 mm2, 179.35 W.
     made = hardware(Fred())
     assert hardware(Fred(variant="C")).rows == made.rows
-    assert [made_of(row) for row in made.rows] == [
-        (1, 3, (4, 4, 4), 1, 5),
-        (1, 2, (4, 4, 3), 1, 5),
-        (2, 1, (20, 0, 0), 2, 5),
-    ]
+    first, second = (1, 3, (4, 4, 4), 1, 5), (1, 2, (4, 4, 3), 1, 5)
+    assert [made_of(row) for row in made.rows] == [first, second, (2, 1, (20, 0, 0), 2, 5)]
     assert [row.bandwidth for row in made.rows] == [24.512e12, 24.384e12, 60e12]
     assert [row.chiplet for row in made.rows] == [L1_FOUR, L1_THREE, L2]
-    assert [(row.total_chiplets.value, row.chiplet_area.value) for row in made.rows] == [
-        (15, 685),
-        (10, 678),
-        (10, 814),
-    ]
+    areas = [(row.total_chiplets.value, row.chiplet_area.value) for row in made.rows]
+    assert areas == [(15, 685), (10, 678), (10, 814)]
     # That the L2 chiplet has 10 ports is nowhere in the paper.
     ports = [(row.chiplet_ports.value, row.chiplet_ports.status) for row in made.rows]
     assert ports == [(12, PUBLISHED), (11, DERIVED), (10, DERIVED)]
@@ -114,7 +103,8 @@ def test_a_single_switch_and_a_rounded_sum_that_costs_no_chiplet() -> None:
     assert row.chiplet == L2
     assert (row.chiplet_area.value, row.chiplet_area.status) == (814, PUBLISHED)
     # 29 NPUs below each of 25 switches: 25 x 11.04 TB/s is 46 x 6 TB/s, but not when added up per NPU in floats.
-    row = hardware(tree([29, 25], ["3 TB/s", "11.04 TB/s"])).rows[-1]
+    lists: Any = {"arity": [29, 25], "bandwidths": ["3 TB/s", "11.04 TB/s"]}
+    row = hardware(Fred(**lists)).rows[-1]
     assert row.bandwidth > 46 * 6e12
     assert row.chiplets.value == 46
 
@@ -152,9 +142,8 @@ def test_rows_are_the_switches_of_the_fabric(topology: Fred) -> None:
         assert sum(row.switches for row in of_level) == count
         leaving = sum(rate for rate, name in zip(fabric.bandwidths, owner, strict=True) if name.startswith(f"{level}."))
         assert sum(row.switches * row.bandwidth for row in of_level) == pytest.approx(leaving)
-        assert {row.up.count for row in of_level} == {
-            0 if level == f"L{len(topology.arity)}" else of_level[0].down.count
-        }
+        up = 0 if level == f"L{len(topology.arity)}" else of_level[0].down.count
+        assert {row.up.count for row in of_level} == {up}
     # Every link, counted once, each way.
     assert 2 * sum(row.link_bandwidth for row in rows) == pytest.approx(float(fabric.bandwidths.sum()))
 

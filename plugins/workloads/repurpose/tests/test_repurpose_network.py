@@ -19,9 +19,8 @@ def file(folder: Path, **arrays: Any) -> File:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    network = Network(
-        [Layer(np.arange(18).reshape(2, 1, 3, 3), [1, 2], 16, 16), Layer(np.ones((3, 2, 16)), None, 16, 1)]
-    )
+    first = Layer(np.arange(18).reshape(2, 1, 3, 3), [1, 2], 16, 16)
+    network = Network([first, Layer(np.ones((3, 2, 16)), None, 16, 1)])
     inputs = [np.ones((5, 1, 9)), np.ones((5, 2, 4, 4))]
     write(tmp_path / "net.npz", network, inputs)
     found = read(File.at("net.npz", tmp_path))
@@ -107,21 +106,12 @@ def test_blocks_that_cannot_be(widths: tuple[int, ...], blocks: int, key: str) -
         planted(widths, blocks)
 
 
-def orders(widths: tuple[int, ...], seed: int) -> list[Any]:
-    random = np.random.default_rng(seed)
-    return [random.permutation(width) for width in widths]
-
-
 def test_whole_weights_in_another_order_compute_the_same_to_the_bit() -> None:
     random = np.random.default_rng(1)
     widths = (12, 30, 7, 9)
-    network = Network(
-        [
-            Layer(random.integers(-9, 9, (after, before)), random.integers(-9, 9, after))
-            for before, after in pairwise(widths)
-        ]
-    )
-    order = orders(widths, 2)
+    shapes = [(after, before) for before, after in pairwise(widths)]
+    network = Network([Layer(random.integers(-9, 9, shape), random.integers(-9, 9, shape[0])) for shape in shapes])
+    order = [random.permutation(width) for width in widths]
     samples = random.integers(-9, 9, (40, 12))
     outputs = network.permuted(order).activations(samples[:, order[0]])[-1]
     assert (outputs == network.activations(samples)[-1][:, order[-1]]).all()

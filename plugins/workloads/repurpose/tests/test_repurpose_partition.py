@@ -13,6 +13,13 @@ from fredfw_workload_repurpose.partition import Partition, Workers, components, 
 from fredfw_workload_repurpose.pruning import Moments, Pruner
 
 
+def within(workers: Workers, owners: IntArray) -> bool:
+    """Whether each worker has as many neurons as it may."""
+    lower, upper = workers.bounds(len(owners))
+    counts = np.bincount(owners, minlength=len(lower))
+    return bool(((lower <= counts) & (counts <= upper)).all())
+
+
 @given(
     neurons=st.integers(3, 6),
     shares=st.lists(st.sampled_from([1.0, 2.0, 3.5]), min_size=1, max_size=3),
@@ -22,29 +29,17 @@ from fredfw_workload_repurpose.pruning import Moments, Pruner
 def test_the_assignment_is_the_best_of_all(neurons: int, shares: list[float], tolerance: float, seed: int) -> None:
     workers = Workers(np.array(shares), tolerance)
     costs = np.random.default_rng(seed).integers(-5, 6, (neurons, len(shares))).astype(float)
-    lower, upper = workers.bounds(neurons)
-
-    def allowed(owners: tuple[int, ...]) -> bool:
-        counts = np.bincount(owners, minlength=len(shares))
-        return bool(((lower <= counts) & (counts <= upper)).all())
-
-    least = min(
-        costs[np.arange(neurons), owners].sum()
-        for owners in product(range(len(shares)), repeat=neurons)
-        if allowed(owners)
-    )
+    every = np.array(list(product(range(len(shares)), repeat=neurons)))
+    least = min(costs[np.arange(neurons), owners].sum() for owners in every if within(workers, owners))
     found = workers.assigned(costs)
-    assert allowed(tuple(found.tolist()))
+    assert within(workers, found)
     assert costs[np.arange(neurons), found].sum() == pytest.approx(least, abs=1e-9)
 
 
 def test_bounds_by_hand_and_more_workers_than_neurons() -> None:
-    lower, upper = Workers(np.array([1.0, 3.0])).bounds(8)
-    assert (lower.tolist(), upper.tolist()) == ([2, 6], [2, 6])
-    lower, upper = Workers(np.ones(3)).bounds(10)
-    assert (lower.tolist(), upper.tolist()) == ([3, 3, 3], [4, 4, 4])
-    lower, upper = Workers(np.ones(2), 0.25).bounds(8)
-    assert (lower.tolist(), upper.tolist()) == ([3, 3], [5, 5])
+    assert np.array(Workers(np.array([1.0, 3.0])).bounds(8)).tolist() == [[2, 6]] * 2
+    assert np.array(Workers(np.ones(3)).bounds(10)).tolist() == [[3] * 3, [4] * 3]
+    assert np.array(Workers(np.ones(2), 0.25).bounds(8)).tolist() == [[3, 3], [5, 5]]
     with pytest.raises(InputError, match=r"workers: 4 workers for a layer of 3 neurons \(accepted: at most 3\)"):
         Workers(np.ones(4)).assigned(np.zeros((3, 4)))
 
@@ -53,10 +48,8 @@ def test_bounds_by_hand_and_more_workers_than_neurons() -> None:
 def test_neurons_in_their_order_keep_the_bounds(neurons: int, shares: list[float]) -> None:
     workers = Workers(np.array(shares))
     owners = workers.contiguous(neurons)
-    lower, upper = workers.bounds(neurons)
-    counts = np.bincount(owners, minlength=len(shares))
     assert (np.diff(owners) >= 0).all()
-    assert ((lower <= counts) & (counts <= upper)).all()
+    assert within(workers, owners)
 
 
 def energies(made: Planted) -> list[FloatArray]:
@@ -182,10 +175,9 @@ def test_single_weights_are_dropped_by_size() -> None:
     assert zero.any()
     assert not zero[~foreign].any()
     assert np.abs(weights[:, :, 0])[zero].max() < np.abs(weights[:, :, 0])[foreign & ~zero].min()
-    for unit in range(6):
-        for worker in range(3):
-            used = (~zero[worker == AFTER, unit]).any() and BEFORE[unit] != worker
-            assert pruned.sent[unit, worker] == used
+    for unit, worker in product(range(6), range(3)):
+        used = (~zero[worker == AFTER, unit]).any() and BEFORE[unit] != worker
+        assert pruned.sent[unit, worker] == used
 
 
 def test_single_weights_are_refitted_output_by_output() -> None:

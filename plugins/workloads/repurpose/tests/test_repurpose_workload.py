@@ -48,7 +48,7 @@ def saved(folder: Path, **options: Any) -> Repurpose:
     return Repurpose(weights=File.at("small.npz", folder), **options)
 
 
-def test_the_tasks_by_hand(tmp_path: Path) -> None:
+def test_tasks_memory_and_work_by_hand(tmp_path: Path) -> None:
     workload = saved(tmp_path, workers=(2,), epsilon=0.0, batch=10, weight_bytes=4, activation_bytes=2)
     graph = workload.graph(SYSTEM)
     exchanges, computed = of_kind(graph, TaskKind.COLLECTIVE), of_kind(graph, TaskKind.COMPUTE)
@@ -63,6 +63,10 @@ def test_the_tasks_by_hand(tmp_path: Path) -> None:
     (late,) = (task for task in computed[:3] if graph.flops[task] == 20)
     assert exchanges[0] in graph.after(late)
     assert all(exchanges[0] not in graph.after(task) for task in computed[:3] if task != late)
+    use, work = workload.memory(SYSTEM), workload.work(SYSTEM)
+    # The cut activation may be on the same worker in both layers, or not.
+    assert use.weights in (4 * (4 + 4 + 1), 4 * (4 + 4 + 2))
+    assert (use.activations, work.samples) == (10 * 2 * (2 + 1), 10)
     # Without overlap all wait for the activations.
     graph = saved(tmp_path, workers=(2,), epsilon=0.0, overlap=False).graph(SYSTEM)
     exchange = of_kind(graph, TaskKind.COLLECTIVE)[0]
@@ -71,23 +75,10 @@ def test_the_tasks_by_hand(tmp_path: Path) -> None:
 
 def test_what_is_pruned_needs_no_exchange(tmp_path: Path) -> None:
     workload = saved(tmp_path, workers=(2,), epsilon=0.02)
-    graph = workload.graph(SYSTEM)
-    assert not of_kind(graph, TaskKind.COLLECTIVE)
-    error = 0.1 / np.linalg.norm(SMALL)
-    assert workload.notes(SYSTEM) == (
-        f"repurpose: 0 activations of a sample cross, relative errors of the layers {error:.3g}, {error:.3g}",
-    )
-
-
-def test_memory_and_work_by_hand(tmp_path: Path) -> None:
-    workload = saved(tmp_path, workers=(2,), epsilon=0.0, batch=10, weight_bytes=4, activation_bytes=2)
-    use = workload.memory(SYSTEM)
-    # The cut activation may be on the same worker in both layers, or not.
-    assert use.weights in (4 * (4 + 4 + 1), 4 * (4 + 4 + 2))
-    assert use.activations == 10 * 2 * (2 + 1)
-    work = workload.work(SYSTEM)
-    assert work is not None
-    assert work.samples == 10
+    assert not of_kind(workload.graph(SYSTEM), TaskKind.COLLECTIVE)
+    error = f"{0.1 / np.linalg.norm(SMALL):.3g}"
+    said = f"repurpose: 0 activations of a sample cross, relative errors of the layers {error}, {error}"
+    assert workload.notes(SYSTEM) == (said,)
 
 
 def test_channels_cross_with_all_their_positions() -> None:
