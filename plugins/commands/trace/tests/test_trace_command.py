@@ -140,8 +140,6 @@ def test_files_of_several_or_different_formats_are_refused() -> None:
 _PLACES = (parent / "shared" / "samples" / "chakra" for parent in Path(__file__).resolve().parents)
 SAMPLES = next((one for one in _PLACES if one.is_dir()), Path("samples"))
 SWITCH = "{ name = 'switch', npus = 64, link_bandwidth = '50 GB/s' }"
-
-
 SYNTHESIZE = "--plugin", "lines.py", "trace", "synthesize"
 LAYERS = *SYNTHESIZE, "layers.trace"
 TWIN = "--ranks", "2", "--output", "twin/x"

@@ -23,10 +23,8 @@ from fredfw_topology_astra_sim_network import AstraSimNetwork
 from fredfw_topology_astra_sim_network.system import written
 
 NETWORK = "topology: [Ring, Switch]\nnpus_count: [2, 2]\nbandwidth: [50, 25]\nlatency: [500, 250]\n"
-IMPLEMENTATIONS = {
-    f"{pattern}-implementation": ["ring", "direct"]
-    for pattern in ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
-}
+PATTERNS = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+IMPLEMENTATIONS = {f"{pattern}-implementation": ["ring", "direct"] for pattern in PATTERNS}
 SYSTEM: dict[str, Any] = {
     **IMPLEMENTATIONS,
     "scheduling-policy": "LIFO",
@@ -96,13 +94,7 @@ def test_a_folder_becomes_one_experiment(folder: Path) -> None:
             "astra-sim": {
                 "topology": {"name": "astra-sim-network", "file": "inputs/net.yml"},
                 "transport": {"name": "alpha-beta", "step": "10 ns"},
-                "collectives": {
-                    "all-reduce": steps,
-                    "reduce-scatter": steps,
-                    "all-gather": steps,
-                    "all-to-all": "direct",
-                    "default": "direct",
-                },
+                "collectives": {**dict.fromkeys(PATTERNS, steps), "all-to-all": "direct", "default": "direct"},
             }
         },
         "workloads": {
@@ -185,19 +177,12 @@ def test_implementations_along_one_dimension(
     assert found["fabrics"]["astra-sim"]["collectives"][pattern] == algorithm
 
 
-@pytest.mark.parametrize(
-    ("changes", "mode"),
-    [
-        ({"roofline_enabled": 0}, "replay"),
-        ({"roofline_enabled": 1, "replay_only": 1}, "replay"),
-        ({"roofline_enabled": None, "peak_perf": None}, "replay"),
-        ({"roofline_enabled": 1}, "roofline"),
-    ],
-)
-def test_where_compute_times_come_from(changes: dict[str, Any], mode: str, folder: Path) -> None:
-    system(folder, **changes)
-    found = experiment(folder)
-    assert found["workloads"]["traces"]["workload"]["mode"] == mode
+def test_where_compute_times_come_from(folder: Path) -> None:
+    replay: list[dict[str, Any]] = [{"roofline_enabled": 0}, {"replay_only": 1}]
+    for changes in (*replay, {"roofline_enabled": None, "peak_perf": None}, {}):
+        system(folder, **changes)
+        mode = "replay" if changes else "roofline"  # which the file enables
+        assert experiment(folder)["workloads"]["traces"]["workload"]["mode"] == mode
 
 
 @pytest.mark.parametrize(
@@ -243,11 +228,8 @@ def test_a_remote_memory_is_a_memory_tier(kind: str, scope: dict[str, Any], fold
 @example(value=1e17)
 @example(value=1e-5)
 def test_numbers_of_the_files_are_written_exactly(value: float) -> None:
-    for unit, kind, factor in (
-        ("ns", Unit.SECONDS, "1e-9"),
-        ("TFLOP/s", Unit.FLOPS, "1e12"),
-        ("GB/s", Unit.BYTES_PER_SECOND, "1e9"),
-    ):
+    rates = ("TFLOP/s", Unit.FLOPS, "1e12"), ("GB/s", Unit.BYTES_PER_SECOND, "1e9")
+    for unit, kind, factor in (("ns", Unit.SECONDS, "1e-9"), *rates):
         read = parse(written(float(value), unit), kind)
         assert read == pytest.approx(float(Fraction(value) * Fraction(factor)), rel=1e-15, abs=0)
 

@@ -139,12 +139,8 @@ def test_levels_are_pods_and_what_they_share_or_all_nodes_where_nothing_is_slowe
     """Leaves of 4 ports down and 2 up; pods of 4 nodes, of which spines of 3 ports down connect two."""
     fields: dict[str, Any] = {"node": nvswitch(2), "network": "rail-only", "radix": 6, "oversubscription": 2.0}
     three = Cluster(nodes=32, **fields).build().levels
-    assert [(level.name, level.size, level.bandwidth) for level in three] == [
-        ("node", 2, 450 * GB),
-        ("rail", 4, 50 * GB),
-        ("spine", 2, 25 * GB),
-        ("core", 4, 25 * GB),
-    ]
+    assert [(level.name, level.size) for level in three] == [("node", 2), ("rail", 4), ("spine", 2), ("core", 4)]
+    assert [level.bandwidth for level in three] == [450 * GB, 50 * GB, 25 * GB, 25 * GB]
     assert [level.latency for level in three[1:]] == pytest.approx([1e-6, 2e-6, 3e-6])
     groups_differ = Cluster(nodes=28, **fields).build().levels
     assert [(level.name, level.size) for level in groups_differ] == [("node", 2), ("rail", 4), ("core", 7)]
@@ -334,10 +330,8 @@ def test_trees_are_inside_of_nodes() -> None:
     fabric = Cluster(nodes=2, node=nvswitch(in_network=True)).build()
     router, npus = fabric.defaults.router, fabric.npus
     tree = router.tree(fabric, npus[9:10], npus[10:14], Operation.MULTICAST)
-    assert {fabric.link_name(int(link)) for link in tree.links} == {
-        "node1.npu1->node1.switch0",
-        *(f"node1.switch0->node1.npu{npu}" for npu in range(2, 6)),
-    }
+    down = {f"node1.switch0->node1.npu{npu}" for npu in range(2, 6)}
+    assert {fabric.link_name(int(link)) for link in tree.links} == {"node1.npu1->node1.switch0"} | down
     with pytest.raises(UnsupportedError, match="neither copy nor combine"):
         router.tree(fabric, npus[:1], npus[4:14], Operation.MULTICAST)
     assert fabric.offered(npus) == Capabilities()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -30,11 +31,8 @@ def test_the_default() -> None:
     assert fabric.name == "144-NPU dragonfly+"
     # 9 groups of 4 leaves, 4 spines and 16 NPUs; a cable between each two groups.
     assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (144, 216, 2 * (144 + 9 * 16 + 36))
-    assert fabric.levels == (
-        Level(4, "switch", 25e9, 1e-6),
-        Level(4, "switch", 25e9, 2e-6),
-        Level(9, "switch", 25e9 / 16, 3e-6),
-    )
+    inner = Level(4, "switch", 25e9, 1e-6), Level(4, "switch", 25e9, 2e-6)
+    assert fabric.levels == (*inner, Level(9, "switch", 25e9 / 16, 3e-6))
 
 
 @pytest.mark.parametrize(
@@ -61,13 +59,11 @@ def test_a_dragonfly_leaves_out_local_links_that_it_does_not_need() -> None:
     fabric = build(npus_per_leaf=1, leaves=2, spines=0, cables=1)
     assert len(fabric.npus) == 6
     for ends, way in (
-        ((0, 2), ["npu0->g0.leaf0", "g0.leaf0->g1.leaf0", "g1.leaf0->npu2"]),
-        (
-            (1, 3),
-            ["npu1->g0.leaf1", "g0.leaf1->g0.leaf0", "g0.leaf0->g1.leaf0", "g1.leaf0->g1.leaf1", "g1.leaf1->npu3"],
-        ),
+        ((0, 2), "npu0 g0.leaf0 g1.leaf0 npu2"),
+        ((1, 3), "npu1 g0.leaf1 g0.leaf0 g1.leaf0 g1.leaf1 npu3"),
     ):
-        assert carried(fabric, fabric.defaults.router.path(fabric, *ends)) == dict.fromkeys(way, 1)
+        links = ["->".join(pair) for pair in pairwise(way.split())]
+        assert carried(fabric, fabric.defaults.router.path(fabric, *ends)) == dict.fromkeys(links, 1)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +79,7 @@ def test_on_a_dragonfly_plus_all_shortest_paths_carry_the_same(fields: dict[str,
     flow = np.repeat(np.arange(len(found)), np.diff(found.offsets))
     one, other = (np.lexsort((routes.links, flow)) for routes in (found, expected))
     np.testing.assert_array_equal(found.links[one], expected.links[other])
-    assert found.coefficients is not None
-    assert expected.coefficients is not None
-    np.testing.assert_allclose(found.coefficients[one], expected.coefficients[other])
+    np.testing.assert_allclose(np.array(found.coefficients)[one], np.array(expected.coefficients)[other])
 
 
 @pytest.mark.parametrize("spines", [0, 2])
@@ -103,7 +97,6 @@ def test_trees_other_fabrics_and_switches_are_refused() -> None:
         fabric.defaults.router.tree(fabric, fabric.npus[:1], fabric.npus[1:], Operation.MULTICAST)
     one = fabric.defaults.router.tree(fabric, fabric.npus[:1], fabric.npus[-1:], Operation.MULTICAST)
     assert len(one) == 1
-    fabric = build()
     router = DragonflyPlusRouter()
     with pytest.raises(UnsupportedError, match="paths begin and end at NPUs"):
         router.path(fabric, 0, 144)

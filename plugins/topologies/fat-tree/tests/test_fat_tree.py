@@ -16,16 +16,7 @@ from fabrics import Run, everybody
 from hypothesis import given, strategies as st
 
 import fredfw_topology_fat_tree
-from fredfw import (
-    Capabilities,
-    Fabric,
-    FlowSet,
-    Framework,
-    Level,
-    Operation,
-    PluginManager,
-    Routes,
-)
+from fredfw import Capabilities, Fabric, FlowSet, Framework, Level, Operation, PluginManager, Routes
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import RouterTests, TopologyTests
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
@@ -80,9 +71,8 @@ def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
         assert len(share) == len(routes.links[part])
         paths = list(nx.all_shortest_paths(graph, int(sources[flow]), int(destinations[flow])))
         expected: dict[int, float] = {}
-        for path in paths:
-            for pair in nx.utils.pairwise(path):
-                expected[number[pair]] = expected.get(number[pair], 0.0) + 1 / len(paths)
+        for pair in (pair for path in paths for pair in nx.utils.pairwise(path)):
+            expected[number[pair]] = expected.get(number[pair], 0.0) + 1 / len(paths)
         assert share == pytest.approx(expected)
         # The latency is that of one path, not the sum over all links.
         assert routes.latencies[flow] == len(paths[0]) - 1
@@ -90,8 +80,7 @@ def test_spraying_uses_all_shortest_paths_alike(fabric: Fabric) -> None:
 
 def test_the_hash_is_splitmix64() -> None:
     # First outputs of SplitMix64: seed 0 (Java's SplittableRandom, xoshiro's seeding), seed 1234567 (Rosetta Code).
-    zero = np.zeros(2, dtype=np.intp)
-    hashes = pair_hash(zero, np.array([0, 1234567]))
+    hashes = pair_hash(np.zeros(2, dtype=np.intp), np.array([0, 1234567]))
     assert hashes.tolist() == [0xE220A8397B1DCDAF, 6457827717110365317]
 
 
@@ -129,7 +118,7 @@ def test_recursive_doubling_takes_its_closed_form(tree: FatTree, steps: list[tup
 
 
 @pytest.mark.parametrize("router", ROUTERS)
-def test_a_stream_with_one_end_is_a_route(router: Any) -> None:
+def test_a_stream_with_one_end_is_a_route_paths_join_hosts_and_there_is_no_all_reduce_tree(router: Any) -> None:
     fabric = FatTree(npus=512).build()
     ends = np.array([3]), np.array([400])
     for operation in (Operation.MULTICAST, Operation.REDUCE):
@@ -139,9 +128,6 @@ def test_a_stream_with_one_end_is_a_route(router: Any) -> None:
         none = router.tree(fabric, ends[0], ends[0], operation)
         assert (len(none), len(none.links), none.latencies.tolist()) == (1, 0, [0.0])
 
-
-@pytest.mark.parametrize("router", ROUTERS)
-def test_paths_join_hosts_and_there_is_no_all_reduce_tree(router: Any) -> None:
     fabric = FatTree().build()
     with pytest.raises(UnsupportedError, match="begin and end at hosts"):
         router.route(fabric, np.array([0]), np.array([64]))
@@ -201,12 +187,12 @@ def slow_links(tree: FatTree) -> set[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """
     down = [tree.down_ports, *[tree.radix // 2] * (tree.levels - 2), tree.radix]
     up = [1, tree.up_ports, *[tree.radix // 2] * (tree.levels - 2)]
-    links = set()
-    for level in range(tree.levels):
-        for place in product(*(range(one) for one in down[level:])):
-            for ports in product(*(range(one) for one in up[: level + 1])):
-                links.add(((level, place, ports[:-1]), (level + 1, place[1:], ports)))
-    return links
+    return {
+        ((level, place, ports[:-1]), (level + 1, place[1:], ports))
+        for level in range(tree.levels)
+        for place in product(*map(range, down[level:]))
+        for ports in product(*map(range, up[: level + 1]))
+    }
 
 
 def test_the_defaults_are_the_electrical_baseline_of_wrht() -> None:
@@ -219,11 +205,7 @@ def test_the_defaults_are_the_electrical_baseline_of_wrht() -> None:
     assert np.unique(fabric.bandwidths).tolist() == [GBPS40]
     assert np.unique(fabric.latencies).tolist() == [500e-9]
     assert not fabric.energies.any()
-    assert fabric.levels == (
-        Level(16, "switch", GBPS40, 1e-6),
-        Level(16, "switch", GBPS40, 2e-6),
-        Level(16, "switch", GBPS40, 3e-6),
-    )
+    assert fabric.levels == tuple(Level(16, "switch", GBPS40, latency) for latency in (1e-6, 2e-6, 3e-6))
     assert fabric.name == "4096-NPU fat tree"
     assert fabric.offers == Capabilities()
     assert fabric.defaults.router == SprayRouter()

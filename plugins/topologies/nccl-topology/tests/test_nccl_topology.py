@@ -37,12 +37,9 @@ def test_a_server_with_nvswitches(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVER)
     found = gigabytes(fabric)
     # NCCL: 20 GB/s an NVLink of sm 80, PCIe 4.0 x16 24 GB/s, PCIe 3.0 x16 12 GB/s, AMD sockets 16 GB/s.
-    assert {name: rate for name, rate in found.items() if name.startswith("gpu")} == {
-        "gpu0->nvswitch": 240,
-        "gpu1->nvswitch": 240,
-        "gpu0->cpu1": 12,
-        "gpu1->bridge 0000:01:00.0": 24,
-    }
+    pcie = {"gpu0->cpu1": 12, "gpu1->bridge 0000:01:00.0": 24}
+    switch = {"gpu0->nvswitch": 240, "gpu1->nvswitch": 240}
+    assert {name: rate for name, rate in found.items() if name.startswith("gpu")} == pcie | switch
     assert found["cpu0->cpu1"] == found["cpu1->cpu0"] == 16
     assert found["mlx5_0->bridge 0000:01:00.0"] == 12
     assert fabric.levels == (Level(2, "switch", 240 * GB, 50e-9, name="node"),)
@@ -57,11 +54,8 @@ def test_nvswitches_of_hopper_combine_and_copy_and_blackwell_names_none(tmp_path
     assert fabric.levels[0].bandwidth == pytest.approx(18 * 20.6 * GB)
     assert fabric.offers.reduces
     assert Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="in-network").duration > 0
-    text = (
-        re.sub(r'target="[^"]*"', 'target="fffffff:ff:ff.0"', SERVER)
-        .replace("0x068000", "0x0")
-        .replace('"80"', '"100"')
-    )
+    text = re.sub(r'target="[^"]*"', 'target="fffffff:ff:ff.0"', SERVER).replace("0x068000", "0x0")
+    text = text.replace('"80"', '"100"')
     assert read(tmp_path, text).levels[0].bandwidth == pytest.approx(12 * 40.1 * GB)
 
 
@@ -82,10 +76,8 @@ def test_links_that_lead_nowhere_are_noted(tmp_path: Path) -> None:
     fabric = read(tmp_path, text)
     assert any("NVLinks of gpu0 to a CPU are left out" in note for note in fabric.notes)
     assert 50 in gigabytes(fabric).values()  # C2C, in MB/s
-    own = pair("").replace("<gpu", "<gpu ", 1)
-    own = own.replace(
-        '<gpu  dev="0" sm="70">', '<gpu dev="0" sm="70"><nvlink target="aa" count="12" tclass="0x030200"/>'
-    )
+    link = '<nvlink target="aa" count="12" tclass="0x030200"/>'
+    own = pair("").replace('<gpu dev="0" sm="70">', f'<gpu dev="0" sm="70">{link}')
     fabric = read(tmp_path, own)
     assert any("NVLinks of gpu0 to itself are left out" in note for note in fabric.notes)
     assert not fabric.levels

@@ -73,8 +73,7 @@ def test_algorithms_by_level_need_levels(tmp_path: Path) -> None:
 
 def test_edges_may_be_called_links_and_go_one_way(tmp_path: Path) -> None:
     graph: Any = networkx.DiGraph()
-    for node in range(3):
-        graph.add_node(node, kind="npu")
+    graph.add_nodes_from(range(3), kind="npu")
     networkx.add_cycle(graph, range(3), bandwidth=1e9)
     fabric = read(tmp_path, networkx.node_link_data(graph, edges="links"))
     assert list(zip(fabric.sources, fabric.destinations, strict=True)) == [(0, 1), (1, 2), (2, 0)]
@@ -100,8 +99,7 @@ def graphml(folder: Path, graph: Any) -> str:
 
 def test_graphml(tmp_path: Path) -> None:
     graph: Any = networkx.Graph(name="triangle")
-    for node in "abc":
-        graph.add_node(node, kind="npu", copies=True)
+    graph.add_nodes_from("abc", kind="npu", copies=True)
     networkx.add_cycle(graph, "abc", bandwidth="10 GB/s", latency=1e-6, tier=1)
     fabric = read(tmp_path, graphml(tmp_path, graph))
     assert len(fabric.npus) == 3
@@ -109,10 +107,8 @@ def test_graphml(tmp_path: Path) -> None:
     np.testing.assert_allclose(fabric.latencies, [1e-6] * 6)
     assert fabric.node_name(2) == "c"
     parallel: Any = networkx.MultiDiGraph()
-    parallel.add_node("a", kind="npu")
-    parallel.add_node("b", kind="npu")
-    for ends in (("a", "b"), ("a", "b"), ("b", "a")):
-        parallel.add_edge(*ends, bandwidth=1e9)
+    parallel.add_nodes_from("ab", kind="npu")
+    parallel.add_edges_from([("a", "b"), ("a", "b"), ("b", "a")], bandwidth=1e9)
     assert len(read(tmp_path, graphml(tmp_path, parallel)).sources) == 3
 
 

@@ -26,16 +26,8 @@ from fredfw_transport_nccl.tables import Fit, networks
 from fredfw_transport_nccl.tuner import Machine
 
 HEADER = "system,nodes,ranks,collective,size_B,time_us"
-TRUE = Fit(
-    {
-        "launch": {"all-reduce": 6.0},
-        "hops": {"ll": 1.5, "simple": 2.5},
-        "tail": {"all-reduce": 0.4},
-        "messages": 1,
-        "nvls": 1,
-        "networks": {},
-    }
-)
+CONSTANTS = {"launch": {"all-reduce": 6.0}, "hops": {"ll": 1.5, "simple": 2.5}, "tail": {"all-reduce": 0.4}}
+TRUE = Fit({**CONSTANTS, "messages": 1, "nvls": 1, "networks": {}})
 
 
 def machine(family: str, ranks: int, nodes: int = 1) -> Machine:

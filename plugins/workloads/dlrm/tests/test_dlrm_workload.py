@@ -33,12 +33,8 @@ class TestSplits(WorkloadTests):
     conserved = ("flops", "samples", "model_flops")
 
 
-def named(graph: TaskGraph, name: str) -> int:
-    return list(graph.names).index(name)
-
-
 def before(graph: TaskGraph, name: str) -> list[str]:
-    return [graph.names[task] for task in graph.after(named(graph, name))]
+    return [graph.names[task] for task in graph.after(graph.names.index(name))]
 
 
 def of_pattern(graph: TaskGraph, pattern: Pattern) -> list[int]:
@@ -60,14 +56,10 @@ def test_bytes_and_times_of_themis() -> None:
 
 def test_parameters_of_mlperf_by_hand() -> None:
     # bottom 13-512-256-128; 27 features have 351 pairs, so the top MLP is 479-1024-1024-512-256-1
-    assert Dlrm().dense_parameters == (
-        (14 * 512 + 513 * 256 + 257 * 128) + (480 * 1024 + 1025 * 1024 + 1025 * 512 + 513 * 256 + 257)
-    )
+    bottom, top = 14 * 512 + 513 * 256 + 257 * 128, 480 * 1024 + 1025 * 1024 + 1025 * 512 + 513 * 256 + 257
+    assert Dlrm().dense_parameters == bottom + top
     # num_embed of Criteo's data
-    assert {name: sum(PRESETS[name].rows) for name in ("mlperf", "kaggle")} == {
-        "mlperf": 187_767_399,
-        "kaggle": 33_762_577,
-    }
+    assert [sum(PRESETS[name].rows) for name in ("mlperf", "kaggle")] == [187_767_399, 33_762_577]
     assert Dlrm(tables=4).shape.rows == (round(187_767_399 / 26),)
 
 
@@ -108,8 +100,8 @@ def test_tables_that_cannot_be_divided_evenly() -> None:
 def test_columns_of_tables_on_more_workers_than_tables_but_not_than_pieces() -> None:
     graph = Dlrm(model="themis", dp=128, column_shards=4, minibatch=2).graph(SYSTEM)
     # two pieces of 16 columns; 256 samples, 100 rows each
-    assert graph.bytes[named(graph, "look-up of embeddings")] == 256 * 32 * (100 * 2 + 2)
-    assert graph.bytes[named(graph, "update of embeddings")] == 256 * 32 * (2 * 100 * 2 + 2)
+    assert graph.bytes[graph.names.index("look-up of embeddings")] == 256 * 32 * (100 * 2 + 2)
+    assert graph.bytes[graph.names.index("update of embeddings")] == 256 * 32 * (2 * 100 * 2 + 2)
     with pytest.raises(InputError, match=r"^column_shards: 26 tables in 26 pieces cannot be placed on 27 workers"):
         Dlrm().graph(System(npus=27))
 
