@@ -27,6 +27,7 @@ def test_what_is_written_is_what_was_read_whatever_tools_leave_out_add_or_put_in
     assert read(swapped.encode()) == read(pair().encode())
 
 
+TWICE = xml("custom", 1, [[(1, -1, 0, [step("s")])] * 2, []], (1, 0, 0))
 ENTITIES = '<!DOCTYPE algo [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n'
 
 
@@ -56,6 +57,7 @@ ENTITIES = '<!DOCTYPE algo [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n'
         (pair().replace(' s="1"', ' s="7"', 1), r"AT, step 1: s is '7' \(accepted: 1\)"),
         (pair().replace('cnt="1"', 'cnt="73"', 1), r"step 0: cnt is '73' \(accepted: a whole number from 1 to 72\)"),
         (pair().replace(' cnt="1"', "", 1), "step 0: <step> has no cnt"),
+        (TWICE, "^GPU 0, threadblock 1: sends to GPU 1 on channel 0, as threadblock 0 does"),
         (
             pair().replace('depid="-1" deps="-1"', 'depid="0" deps="9"', 1),
             "AT, step 0: waits for step 9 of threadblock 0, which is not there",

@@ -13,7 +13,6 @@ from fredfw.errors import UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw.testing import CollectiveTests
 from fredfw.testing.fabrics import filled
-from fredfw.typing import IntArray
 from fredfw_collective_wrht import Wrht, exchange_wavelengths
 
 
@@ -99,10 +98,6 @@ def test_groups_are_neighbours_around_their_middle_and_positions_count_not_ranks
         assert position[one.destination].tolist() == other.destination.tolist()
 
 
-def evenly(k: int, spacing: int) -> IntArray:
-    return np.arange(k) * spacing
-
-
 @given(st.sets(st.integers(0, 59), min_size=2, max_size=16), st.sampled_from([59, 60]))
 def test_unevenly_spaced_members_need_what_the_links_carry(places: set[int], n: int) -> None:
     positions = np.array(sorted(place for place in places if place < n))
@@ -115,7 +110,7 @@ def test_unevenly_spaced_members_need_what_the_links_carry(places: set[int], n: 
 
 @pytest.mark.parametrize("k", [2, 3, 7, 8])
 def test_on_a_line_the_middle_counts(k: int) -> None:
-    assert exchange_wavelengths(evenly(k, 3), Level(3 * k, "line", 1.0)) == (k // 2) * (k - k // 2)
+    assert exchange_wavelengths(np.arange(k) * 3, Level(3 * k, "line", 1.0)) == (k // 2) * (k - k // 2)
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])

@@ -63,19 +63,16 @@ def test_a_file_gives_a_split_within_its_constraints(tmp_path: Path) -> None:
 def test_budgets_and_objectives_are_all_solved(tmp_path: Path) -> None:
     text = 'objective = ["time", "time-cost"]\n' + SMALL.replace('"100 GB/s"', '["100 GB/s", "200 GB/s"]')
     found = solved(tmp_path, text)
-    assert [(one.budget, one.objective) for one in found] == [
-        (budget, objective) for budget in (100e9, 200e9) for objective in ("time", "time-cost")
-    ]
+    asked = [(budget, objective) for budget in (100e9, 200e9) for objective in ("time", "time-cost")]
+    assert [(one.budget, one.objective) for one in found] == asked
     for fast, cheap in zip(found[::2], found[1::2], strict=True):
         assert fast.seconds <= cheap.seconds
         assert cheap.value <= fast.seconds * (fast.dollars or 0) * (1 + 1e-6)
 
 
 def test_a_group_shares_a_split(tmp_path: Path) -> None:
-    more = (
-        "[workloads.outer]\nweight = 3\naxes = { tp = 4, dp = 2 }\n"
-        'collectives = [{ pattern = "all-gather", size = "80 MB", axes = "dp" }]\n'
-    )
+    more = "[workloads.outer]\nweight = 3\naxes = { tp = 4, dp = 2 }\n"
+    more += 'collectives = [{ pattern = "all-gather", size = "80 MB", axes = "dp" }]\n'
     (found,) = solved(tmp_path, "group = true\n" + SMALL + more)
     assert found.workload == "all"
     # f(b) = 200 / b + 3 x 40 / (100 - b) MB per GB/s, least where b / (100 - b) is the root of 200 / 120.

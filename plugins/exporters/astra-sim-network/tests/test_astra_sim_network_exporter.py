@@ -24,11 +24,8 @@ def built(name: str, **fields: Any) -> Fabric:
 
 
 def test_the_units_are_those_of_astra_sim() -> None:
-    dimensions = [
-        Dimension.of_links("ring", 4, 50 * 2**30, 500e-9),
-        Dimension.of_links("fully-connected", 3, 25e9, 1e-6),
-        Dimension.of_links("switch", 2, 2**30, 2e-6),
-    ]
+    dimensions = [Dimension.of_links("ring", 4, 50 * 2**30, 500e-9), Dimension.of_links("switch", 2, 2**30, 2e-6)]
+    dimensions.insert(1, Dimension.of_links("fully-connected", 3, 25e9, 1e-6))
     text = exported(product_fabric(dimensions, "my\nmachine"))
     assert text.splitlines() == [
         "# my\\nmachine, written by fredfw",
@@ -77,13 +74,10 @@ def test_what_is_read_again_is_the_same_network(name: str, fields: dict[str, Any
         np.testing.assert_array_equal(getattr(again, array), getattr(fabric, array))
     for array in ("bandwidths", "latencies"):
         np.testing.assert_allclose(getattr(again, array), getattr(fabric, array), rtol=1e-14)
-    framework = Framework()
     for algorithm in ("ring", "direct", "hierarchical"):
-        times = [
-            framework.simulate_collective(one, "all-reduce", size="8 MiB", algorithm=algorithm).duration
-            for one in (fabric, again)
-        ]
-        assert times[1] == pytest.approx(times[0], rel=1e-12)
+        call: dict[str, Any] = {"size": "8 MiB", "algorithm": algorithm}
+        one, other = (Framework().simulate_collective(each, "all-reduce", **call) for each in (fabric, again))
+        assert other.duration == pytest.approx(one.duration, rel=1e-12)
 
 
 @pytest.mark.parametrize(

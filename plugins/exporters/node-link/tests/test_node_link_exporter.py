@@ -43,12 +43,9 @@ def test_what_is_read_again_is_the_same_network(
     for array in (*arrays, "copies", "reduces"):
         np.testing.assert_array_equal(getattr(again, array), getattr(fabric, array))
     assert (again.name, again.levels, again.offers) == (fabric.name, fabric.levels, fabric.offers)
-    framework = Framework()
-    times = [
-        framework.simulate_collective(one, "all-reduce", size="8 MiB", algorithm=algorithm).duration
-        for one in (fabric, again)
-    ]
-    assert times[0] == times[1]
+    call: dict[str, Any] = {"size": "8 MiB", "algorithm": algorithm}
+    one, other = (Framework().simulate_collective(each, "all-reduce", **call) for each in (fabric, again))
+    assert one.duration == other.duration
 
 
 def test_networkx_reads_it_and_what_is_not_in_it_is_noted(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ FRAMEWORK = Framework()
 def test_a_ring_without_contention_takes_as_long_as_ever(policy: SharingPolicy) -> None:
     fabric = FRAMEWORK.topology("switch", npus=4, link_bandwidth="25 GB/s", link_latency="500 ns").build()
     usual = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
-    result = FRAMEWORK.simulate_collective(
-        fabric.with_defaults(sharing=policy), "all-reduce", size=1e6, algorithm="ring"
-    )
+    fabric = fabric.with_defaults(sharing=policy)
+    result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
     assert result.duration == pytest.approx(usual.duration, rel=1e-6)
     assert result.figures["largest queue, maximum (B)"] == pytest.approx(0, abs=1e-6)
     assert any("integrated in steps of 1 us" in note for note in result.notes)
@@ -95,10 +94,8 @@ def test_long_flows_take_bytes_over_their_stable_rate(
     # Two senders to one; HPCC's are stable at (eta C + N increase) / N, the others' at C / N.
     capacity = gigabits * 1e9 / 8
     fabric = FRAMEWORK.topology("switch", npus=3, link_bandwidth=capacity, link_latency="2 us").build()
-    size = 3 * milliseconds * 1e-3 * capacity / 2
-    result = FRAMEWORK.simulate_collective(
-        fabric.with_defaults(sharing=policy), "gather", size=size, algorithm="direct"
-    )
+    fabric, size = fabric.with_defaults(sharing=policy), 3 * milliseconds * 1e-3 * capacity / 2
+    result = FRAMEWORK.simulate_collective(fabric, "gather", size=size, algorithm="direct")
     assert result.duration == pytest.approx(2 / 3 * size / (share * capacity), rel=0.02)
 
 

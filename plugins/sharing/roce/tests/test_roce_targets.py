@@ -212,12 +212,11 @@ def test_pauses_spread_upstream() -> None:
     samples = dynamics.samples()
     begin = {}
     for link in (0, 1, 2):
-        pause = samples[f"pause of {line.link_name(link)}"]
+        name = f"pause of {line.link_name(link)}"
+        pause = samples[name]
         assert pause.unit == "s"
         begin[link] = float(pause.times[(pause.values > 0).argmax()])
-        assert pause.values[-1] == pytest.approx(
-            dynamics.figures(4e-3)[f"pause of {line.link_name(link)} (s)"], abs=1e-5
-        )
+        assert pause.values[-1] == pytest.approx(dynamics.figures(4e-3)[f"{name} (s)"], abs=1e-5)
     assert begin[2] < begin[1] < begin[0]
 
 

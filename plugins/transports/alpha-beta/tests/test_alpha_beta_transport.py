@@ -48,8 +48,7 @@ def test_tiers_have_values_of_their_own() -> None:
     cluster = Cluster(preset="dgx-a100", nodes=2).build()
 
     def ring(group: list[int], step: Any) -> float:
-        fabric = cluster.with_defaults(transport=AlphaBeta(step=step))
-        return duration(fabric, group=group)
+        return duration(cluster.with_defaults(transport=AlphaBeta(step=step)), group=group)
 
     inside, across = [0, 1], [0, 8]
     assert ring(inside, ["1 us", "5 us"]) - ring(inside, 0) == pytest.approx(2e-6, rel=1e-6)
