@@ -68,6 +68,7 @@ class Background(Workload):
         return self.load * self.bandwidth
 
     def messages(self, system: System) -> list[list[Message]]:
+        """Return the messages of each rank, in their order; raises ``InputError`` as ``offered`` and ``mesh`` do."""
         ranks, rate = self.mesh(system).ranks, self.offered(system) / self.size
         random = Random(self.seed)
         order = sorted(range(ranks), key=[random.random() for _ in range(ranks)].__getitem__)

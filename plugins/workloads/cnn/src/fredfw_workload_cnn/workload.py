@@ -257,10 +257,12 @@ class Cnn(Workload):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
+        """The network, in forward order."""
         return NETWORKS[self.model]()
 
     @property
     def parameters(self) -> int:
+        """Trainable numbers of the network."""
         return sum(block.parameters for block in self.blocks)
 
     def mesh(self, system: System) -> DeviceMesh:

@@ -220,6 +220,7 @@ class Dlrm(Workload):
 
     @property
     def dense_parameters(self) -> int:
+        """Trainable numbers of the MLPs."""
         return sum(layer.parameters for layer in self.shape.dense)
 
     def mesh(self, system: System) -> DeviceMesh:
@@ -253,6 +254,7 @@ class Dlrm(Workload):
         return Work(samples, model_flops=3 * samples * sum(layer.flops for layer in self.shape.dense), replicas=workers)
 
     def samples(self, workers: int) -> int:
+        """Return the samples of one worker."""
         return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
 

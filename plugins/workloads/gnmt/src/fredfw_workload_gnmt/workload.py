@@ -171,12 +171,14 @@ class Gnmt(Workload):
 
     @property
     def shape(self) -> Shape:
+        """The shape of the model: the preset's, where fields do not say otherwise."""
         shape = PRESETS[self.model]
         given = {name: getattr(self, name, None) for name in attrs.fields_dict(Shape)}
         return attrs.evolve(shape, **{name: value for name, value in given.items() if value is not None})
 
     @property
     def parameters(self) -> int:
+        """Trainable numbers of the model."""
         return sum(layer.parameters for layer in self.shape.layers)
 
     def mesh(self, system: System) -> DeviceMesh:

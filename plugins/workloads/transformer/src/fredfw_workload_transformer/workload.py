@@ -325,6 +325,7 @@ class Transformer(ModelWorkload):
 
     @property
     def parameters(self) -> int:
+        """Trainable numbers of the model."""
         return self.shape.parameters
 
     def mesh(self, system: System) -> DeviceMesh:
@@ -445,6 +446,7 @@ class Transformer(ModelWorkload):
         return Sharding(mesh, self.zero_stage, shard * mesh.size("cp"))
 
     def reduction(self, sharding: Sharding) -> str:
+        """Return how gradients are reduced over DP."""
         return self.dp_communication or (SCATTER_GATHER if sharding.optimizer else ALL_REDUCE)
 
     def _source(self, system: System) -> int | str:
@@ -457,10 +459,12 @@ class Transformer(ModelWorkload):
 
     @property
     def fused(self) -> bool:
+        """Whether attention is one kernel."""
         return self.attention == "fused" if self.attention else not self.shape.plain
 
     @property
     def skips(self) -> bool:
+        """Whether attention skips the scores of later tokens."""
         return self.fused if self.causal is None else self.causal
 
     @property
