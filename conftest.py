@@ -1,7 +1,5 @@
 """What all tests have in common."""
 
-from __future__ import annotations
-
 import gc
 import zlib
 from contextlib import suppress

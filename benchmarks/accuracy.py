@@ -5,8 +5,6 @@ python -m benchmarks.accuracy --page     # writes it from what was kept of them
 python -m benchmarks.accuracy SEED...    # prints these cases and their seconds as JSON
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -1,7 +1,5 @@
 """Random collectives and iterations on many kinds of fabric, each drawn from its seed; mostly up to 64 NPUs."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

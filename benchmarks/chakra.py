@@ -6,8 +6,6 @@ writes the traces of ``benchmarks.traces`` into a temporary directory, reads the
 of JSON: seconds, and the most memory of the process that reads.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

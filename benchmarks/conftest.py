@@ -1,7 +1,5 @@
 """The option ``--long``, and tables of what was found, below the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any

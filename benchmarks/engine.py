@@ -5,8 +5,6 @@
 prints a line of JSON for each case.
 """
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -6,8 +6,6 @@
 rounds, for other work on the machine makes them longer; ratios of the two are what to quote.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ writes them to a file, as JSON. It is a program of its own because a process nev
 had when it started it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -6,8 +6,6 @@ prints one line of JSON: ``seconds`` from the fabric to the result (what comes b
 and the counters of the engine. ``test_scale.py`` runs all of them and prints a table.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

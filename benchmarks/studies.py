@@ -8,8 +8,6 @@ of writing a cell's specification, and the size of the file. With ``--jobs`` it 
 processes with one process, each time begun anew, and prints seconds and speed-up; the documents must be equal.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

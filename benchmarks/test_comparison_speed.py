@@ -3,8 +3,6 @@
 Run with ``tox run -e benchmarks``; nothing here asserts a time, for machines differ and are noisy.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ torus of a million NPUs in four dimensions, thousands of shuffled groups. Nothin
 differ and are noisy.
 """
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

@@ -6,8 +6,6 @@ builds one, simulates it on a ring of NPUs and prints one line of JSON: seconds 
 memory, by what took them.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

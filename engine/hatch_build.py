@@ -1,7 +1,5 @@
 """Compiles the library when a wheel is built, with the machine's C++ compiler or with one that comes as a wheel."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Makes one distribution of the packages below this folder: their modules, requirements and entry points together."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path

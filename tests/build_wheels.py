@@ -3,8 +3,6 @@
 Run by the tox environment ``wheels``: ``python tests/build_wheels.py WHEELS ENVIRONMENT``, two folders made anew.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

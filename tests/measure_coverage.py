@@ -4,8 +4,6 @@ Run by the tox environment ``coverage``: ``python tests/measure_coverage.py [PYT
 other processes do not count.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

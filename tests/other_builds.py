@@ -8,8 +8,6 @@ and task graphs must give the same bytes. ``sanitized`` builds it with the sanit
 behaviour, and runs damaged programs and the tests of what uses the engine most; the first finding ends a process.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

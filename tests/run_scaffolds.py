@@ -3,8 +3,6 @@
 Run by the tox environment ``scaffold``: ``python tests/run_scaffolds.py WHEELS``.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

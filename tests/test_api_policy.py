@@ -7,8 +7,6 @@ was written. Every name that has come, gone or changed since then must be mentio
     python tests/test_api_policy.py --write
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

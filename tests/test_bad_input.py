@@ -1,7 +1,5 @@
 """Bad input ends in one message with file, key, value and what is accepted, code 2, and nothing written or lost."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Commands and snippets of the documentation run and print what they promise, and use public names, as plugins do."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """What a short input can ask for is counted first; above a limit it is refused with the count and the option."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """What ``fredfw new`` writes; ``tests/run_scaffolds.py`` runs it all the way, with style, types and wheels."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

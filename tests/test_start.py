@@ -1,7 +1,5 @@
 """What the first seconds of a command may import: a start that nobody notices."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from fredfw.terminal import has_controls, printable, quoted

@@ -1,7 +1,5 @@
 """The tools of a contributor are those of tox.ini."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plugins that answer wrongly, through the command line and through a backend: one message that names them, code 1."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Everything is in bytes and seconds with links of 1 GB/s, so that steps take abou
 precisions mean nothing. Bytes are whole, for SimGrid counts them so.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property, partial

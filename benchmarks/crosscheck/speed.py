@@ -7,8 +7,6 @@ Of several rounds the fastest counts. SimGrid gets its case as a file, written b
 case that is not chaotic.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """fredfw, step by step and rank by rank, against SimGrid: the same flows on the same routes, the same times."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from attrs import evolve

@@ -1,7 +1,5 @@
 """A plugin that is installed, and an experiment with it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

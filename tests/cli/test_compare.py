@@ -1,7 +1,5 @@
 """Cells and comparisons of them: run, compare, merge, cells, calibrate, export-program."""
 
-from __future__ import annotations
-
 import csv
 import html
 import json

@@ -1,7 +1,5 @@
 """What a shell is offered, through the class that click has for shells."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

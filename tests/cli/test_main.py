@@ -1,7 +1,5 @@
 """The command itself: help, names of commands, logs, warnings, what is printed, failures; and a collective."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

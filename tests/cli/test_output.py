@@ -1,7 +1,5 @@
 """Where results go: files, pipes, full disks, exporters."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

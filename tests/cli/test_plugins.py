@@ -1,7 +1,5 @@
 """What is installed, plugins that are files, and commands of plugins."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 from pathlib import Path

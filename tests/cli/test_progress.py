@@ -1,7 +1,5 @@
 """What long runs tell while they run, and what an interrupt leaves."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Sweeps that are interrupted or lose a process, and what they have stored: no completed cell runs again."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

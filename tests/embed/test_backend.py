@@ -1,7 +1,5 @@
 """Messages, receives, collectives, timers and time; every number is from a closed form."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

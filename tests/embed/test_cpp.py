@@ -1,7 +1,5 @@
 """The programs of examples/cpp, built as the documentation says, give the numbers of Python to the last bit."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The examples run, and their numbers are those of closed forms."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

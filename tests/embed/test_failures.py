@@ -1,7 +1,5 @@
 """Links that fail, come back and change, while messages and collectives are on their way; all times by hand."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Messages are single flows without flow sets: all that a program sees is what it would be with them."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from itertools import product

@@ -1,7 +1,5 @@
 """The network under the processes of the real SimPy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is safe: a network is used by one thread at a time, and networks do not know of each other."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import threading

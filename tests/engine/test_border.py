@@ -1,7 +1,5 @@
 """The border of the engine: what is wrong is refused with one sentence, and never ends the process."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

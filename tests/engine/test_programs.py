@@ -1,7 +1,5 @@
 """Programs in files: they run as in Python, to the last bit; what was cut, damaged or is something else is refused."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import struct

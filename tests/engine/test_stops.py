@@ -1,7 +1,5 @@
 """A run that is stopped, copied, interrupted or disturbed by its callbacks goes on to the same bytes."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import os

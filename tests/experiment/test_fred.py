@@ -1,7 +1,5 @@
 """The published comparison and phases of FRED, from the files a user runs: the table of targets, and the paper."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

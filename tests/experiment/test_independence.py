@@ -1,7 +1,5 @@
 """No result depends on what was simulated before it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The comparison of WRHT, against the closed forms of its parts and what they say together."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Routers are asked for one pair: by ``path`` where that is theirs, by ``route`` elsewhere, and both are checked."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

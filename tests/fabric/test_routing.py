@@ -1,7 +1,5 @@
 """Routers: along the fewest hops, many paths, over an NPU between, and along dimensions."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 

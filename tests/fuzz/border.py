@@ -6,8 +6,6 @@ A call that is refused names a field and changes nothing. A case that crashes or
 test that runs this says which one it was. ``--case`` repeats one.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import math

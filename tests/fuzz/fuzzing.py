@@ -7,8 +7,6 @@ own, so it does not depend on those before it. ``--verbose`` names each case bef
 time fails, and on Linux so does one that needs too much memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """Mutations of valid input, by a seeded generator: experiments, command lines, stored results."""
 
-from __future__ import annotations
-
 import copy
 import random
 import tomllib

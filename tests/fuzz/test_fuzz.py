@@ -1,7 +1,5 @@
 """A part of the fuzzers' cases, the same every time; ``tox run -e fuzz`` runs others for as long as is wanted."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -9,8 +9,6 @@ Programs are chaotic whose ends change then by more than ``CALM``: their least a
 that admissions are asked in another order then.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

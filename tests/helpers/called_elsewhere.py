@@ -1,7 +1,5 @@
 """What processes are asked to call: a module that they can import too."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Runs the command line as a shell does, here or in another Python."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Experiments given as tables, run with all installed plugins, and what is refused of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """What tests ask of fabrics: all pairs of NPUs, links by their names, and when flow sets and collectives end."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plugins that are installed or given by hand, and what is said of those that are broken."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the conformance kit finds in plugins that are wrong on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Networks that a program embeds, and when things end there; programs that do something at random when they do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a reader sees of a report on a console."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Sequence

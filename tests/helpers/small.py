@@ -1,7 +1,5 @@
 """Small networks, what runs on them, and when it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar

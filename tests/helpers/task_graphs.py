@@ -1,7 +1,5 @@
 """What is in a task graph, by kind, label and name."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fredfw.typing import FloatArray

@@ -1,7 +1,5 @@
 """What ``auto`` and ``fastest`` choose, against each algorithm on its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress

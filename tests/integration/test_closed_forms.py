@@ -4,8 +4,6 @@ alpha is the latency of a step, beta the bandwidth of a link, S the per-rank buf
 dimension (Thakur, Rabenseifner and Gropp, IJHPCA 2005, for the rings; the others by counting steps).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

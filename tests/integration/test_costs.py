@@ -1,7 +1,5 @@
 """Every topology that comes with fredfw has a bill, and experiments may have prices of their own."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

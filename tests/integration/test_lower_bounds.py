@@ -3,8 +3,6 @@
 S is the per-rank buffer, B the bandwidth of a link, n the NPUs, k those along a dimension.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

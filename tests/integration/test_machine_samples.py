@@ -1,7 +1,5 @@
 """Files of machines that other programs wrote; they are no part of the checkout, and may be beside it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

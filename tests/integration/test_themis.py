@@ -1,7 +1,5 @@
 """Figure 8 of "Themis" (ISCA 2022), read off the plot, and the training iterations of docs/themis.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

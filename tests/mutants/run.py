@@ -5,8 +5,6 @@
 A mutant that all tests pass has survived, and the exit code is 1. Takes some minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -12,8 +12,6 @@ routers, admissions and transports as data. The engine does these as well, and t
 - counters, bytes by link, lower bounds, cancelling, copies, and stops on the way.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

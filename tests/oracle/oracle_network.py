@@ -1,7 +1,5 @@
 """The oracle's network: flows that share links, an admission, links that change, and a clock."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The oracle's schedules in groups: phases that stay whole, and ranks that go on one by one."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Links have 100 B/s and a latency of 0.5 s, so that 100 bytes have drained after 1 s and are delivered after 1.5 s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ which of two things at one moment comes first, and what the engine gives must li
 with such changes.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

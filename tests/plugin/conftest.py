@@ -1,7 +1,5 @@
 """Real distributions in a temporary directory on ``sys.path``, as pip would leave them."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Installed plugins that are broken: each is named with version, file and cause and left out, and the rest works."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import Path

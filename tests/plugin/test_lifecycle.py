@@ -1,7 +1,5 @@
 """The hooks around a run; any object shows what they are given."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

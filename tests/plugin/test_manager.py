@@ -1,7 +1,5 @@
 """How installed plugins are found, switched, given by hand, and what is recorded of them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

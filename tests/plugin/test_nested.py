@@ -1,7 +1,5 @@
 """Plugins in the fields of plugins: chosen by name, with errors that give the whole path."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small results made by hand, whose numbers can be checked by eye."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

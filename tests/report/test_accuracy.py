@@ -1,7 +1,5 @@
 """What reports say of the errors of approximations, and that it is what was measured."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What the engine does with the answers of a fabric's admission; flows share one link unless a test says otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Links that get slower, close and come back, and flows that are cancelled, while flows are on their way."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

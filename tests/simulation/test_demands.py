@@ -1,7 +1,5 @@
 """What a communication asks of an idle network, beside what the engine takes for it."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimates of task graphs: NPUs around a switch, links of 100 B/s without latency, so that all is counted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Links that fail, come back and get slower while a task graph runs."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

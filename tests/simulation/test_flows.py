@@ -1,7 +1,5 @@
 """Flows and messages that come and go drain at the rates that the policy gives, although a part is solved again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What is counted where flow sets meet repetitions that are simulated as one."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

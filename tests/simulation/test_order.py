@@ -1,7 +1,5 @@
 """How transfers wait for each other: in turns on channels, behind what has left, and for room."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a transport adds: closed forms at every fidelity, tiers, messages, and answers that cannot be used."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """NPUs that are slower than others, and computations that do not take the same time twice."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """The test classes as an author uses them, and the check in another process, wherever a class is defined."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Plugins of other kinds that are wrong on purpose: the kit finds each and says what to mend."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

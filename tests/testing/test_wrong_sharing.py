@@ -1,7 +1,5 @@
 """Sharing policies, with and without state, that are wrong on purpose: the kit finds each and says what to mend."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

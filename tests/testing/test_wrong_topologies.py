@@ -1,7 +1,5 @@
 """Topologies, routers and admissions that are wrong on purpose: the kit finds each, and says what to mend."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Tables of kernels: what is read of them, and what an accelerator says of the same shapes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

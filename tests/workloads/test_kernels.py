@@ -1,7 +1,5 @@
 """Kernels, the times that follow from their shapes, and tables of measured ones."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from pathlib import Path

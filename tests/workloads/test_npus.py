@@ -1,7 +1,5 @@
 """Accelerators by name: the table, what it becomes, and the page that lists it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

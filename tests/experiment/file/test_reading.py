@@ -1,7 +1,5 @@
 """Plugins that an experiment brings along."""
 
-from __future__ import annotations
-
 import hashlib
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What parameters of a machine do to results: closed forms, rankings that change, and shares that cannot be."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

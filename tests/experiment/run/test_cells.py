@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from fabrics import ALPHA, BANDWIDTH, SIZE, on_a_switch
 

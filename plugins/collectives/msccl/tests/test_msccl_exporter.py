@@ -1,7 +1,5 @@
 """Schedules of all installed algorithms as MSCCL files, and back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache, partial

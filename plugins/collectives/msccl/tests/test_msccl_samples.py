@@ -1,7 +1,5 @@
 """Files of others, where they are found in a folder beside the checkout; what they are to do was found elsewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

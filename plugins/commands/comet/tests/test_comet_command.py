@@ -1,7 +1,5 @@
 """Files, the workflow and the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files, simulations and the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Optima of the analytic model against LIBRA's own (arXiv 2109.11762, ISPASS 2024: its artifact) and mathematics."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

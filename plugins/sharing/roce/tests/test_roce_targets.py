@@ -3,8 +3,6 @@
 Sources of what tests quote: "ECN or Delay", CoNEXT 2016, and the parameters of its authors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import exp, expm1, log1p
 

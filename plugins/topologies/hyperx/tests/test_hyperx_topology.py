@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import fredfw_topology_hyperx
 from fredfw import Level
 from fredfw.testing import TopologyTests

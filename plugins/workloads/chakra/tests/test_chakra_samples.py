@@ -1,7 +1,5 @@
 """Files that other programs wrote, with what they hold; they are no part of the checkout, and may be beside it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from task_graphs import of_kind
 

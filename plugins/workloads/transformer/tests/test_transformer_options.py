@@ -1,7 +1,5 @@
 """What is refused at once, with the key and what is accepted."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

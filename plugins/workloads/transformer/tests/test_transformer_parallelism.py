@@ -1,7 +1,5 @@
 """Bytes, times and memory of sharding, context parallelism and pipelines, by their closed forms."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import accumulate, product
 from typing import Any

@@ -1,7 +1,5 @@
 """The collective algorithm ``bruck``: all-to-all and all-gather in ceil(log2 n) steps, for any number of ranks."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

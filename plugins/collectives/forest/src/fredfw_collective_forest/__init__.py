@@ -1,7 +1,5 @@
 """The collective algorithm ``forest``: packed trees over the links among a group, in lock step."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -5,8 +5,6 @@ Heterogeneous Network Fabrics", 2024): the rate from the thinnest cut, switches 
 neighbours, and trees grown link by link.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction

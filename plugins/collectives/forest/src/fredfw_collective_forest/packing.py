@@ -1,7 +1,5 @@
 """Edge-disjoint spanning trees of an undirected graph, as many as there are: matroid union."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

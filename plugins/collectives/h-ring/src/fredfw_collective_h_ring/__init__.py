@@ -1,7 +1,5 @@
 """The collective algorithm ``h-ring``: rings inside groups of consecutive ranks, then rings across the groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The collective algorithm ``in-network``: switches combine and copy the data on its way."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Collective algorithms from files, ``msccl`` and ``mscclpp``, and the exporter ``msccl``, which writes them."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ come before a step is a mask of such numbers. Two steps that use a chunk, one of
 else what comes out depends on which is faster.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -4,8 +4,6 @@ A threadblock of a plan reads and writes the memory of its own GPU and of others
 before is done; a wait takes the next signal of its channel. Signals take no time, for they have no bytes.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar

@@ -1,7 +1,5 @@
 """What an MSCCL file says, and where the chunks of its collective are before and after, in the buffers of GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a file does, by running it, and which requests that serves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Reading the XML files of MSCCL."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element, ParseError
 

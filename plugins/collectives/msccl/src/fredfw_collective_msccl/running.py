@@ -5,8 +5,6 @@ makes when it is done with a step. That is a network of processes with bounded q
 they get on, the same steps run, so that one run tells whether any gets stuck.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from typing import NamedTuple
 

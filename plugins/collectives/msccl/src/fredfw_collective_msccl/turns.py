@@ -4,8 +4,6 @@ A schedule leaves it to the moment which turn is next on a channel; the steps of
 one that comes about where each phase takes as long as its bytes.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ each further one. Transfers of phases that are not ordered go on channels of the
 them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

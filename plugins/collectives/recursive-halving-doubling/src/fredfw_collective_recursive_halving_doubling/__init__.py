@@ -1,7 +1,5 @@
 """The collective algorithm ``recursive-halving-doubling``: exchanges with partners at distances of powers of two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The collective algorithm ``ring``: every rank sends to its next neighbour in the group's order only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The collective algorithm ``swing``: exchanges at distances 1, 1, 3, 5, 11, ... that swing from side to side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The collective algorithm ``tacos``: an all-gather synthesised for the links among a group."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The collective algorithm ``themis``: chunks go along the levels in orders that keep all levels equally loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The collective algorithm ``torus-ring``: rings along all dimensions of a torus and both ways round, all at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The collective algorithm ``tree``: reductions up a tree of ranks and broadcasts down."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The collective algorithm ``wrht``: groups of ring neighbours send to the one in their middle, level by level."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

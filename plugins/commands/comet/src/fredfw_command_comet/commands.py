@@ -1,7 +1,5 @@
 """The command ``fredfw comet``."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

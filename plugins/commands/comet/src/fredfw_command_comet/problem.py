@@ -1,7 +1,5 @@
 """What a file asks: a model, its splits, a cluster with variations, and expanded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

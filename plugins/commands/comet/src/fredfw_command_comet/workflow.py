@@ -1,7 +1,5 @@
 """Runs every split on every cluster that has room for it, and finds what is best."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command ``fredfw libra``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Linear constraints on the bandwidths of dimensions, as text: ``b0 >= b1``, ``b2 + b3 = 200 GB/s``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Finds splits by the analytic model, and from there by simulations, where contention and latencies count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import Any

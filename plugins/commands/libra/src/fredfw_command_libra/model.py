@@ -1,7 +1,5 @@
 """The analytic model of LIBRA: the bytes that an NPU sends in each dimension, without latencies and overlap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

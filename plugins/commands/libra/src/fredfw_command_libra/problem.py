@@ -1,7 +1,5 @@
 """What a file asks: networks, a budget, constraints and workloads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ For time x cost, the least time at each cost is convex in the cost, so lines tha
 from below, too. The product of such a line and the cost is least at an end of the line or where two lines cross.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

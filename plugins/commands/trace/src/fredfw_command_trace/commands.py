@@ -1,7 +1,5 @@
 """The commands ``fredfw trace info`` and ``fredfw trace synthesize``."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """How far a twin is from its original."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 

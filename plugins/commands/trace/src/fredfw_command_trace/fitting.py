@@ -4,8 +4,6 @@ Ranks that do the same steps have one role, and a step of a role is one event; a
 in is one event of all of them. Events are put in an order in which each role goes on for as long as it can.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence

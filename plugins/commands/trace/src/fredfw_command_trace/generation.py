@@ -6,8 +6,6 @@ are the outermost dimension (with the usual order of ranks that of data parallel
 copies. With fewer ranks, or those that are no multiple, what is beyond is cut off.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any

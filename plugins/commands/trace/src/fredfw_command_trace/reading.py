@@ -1,7 +1,5 @@
 """The workload that reads the files of a trace, and what it says of them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """What files of execution traces hold, and how far a twin is from its original, as tables and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

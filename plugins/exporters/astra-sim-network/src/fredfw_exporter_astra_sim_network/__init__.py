@@ -1,7 +1,5 @@
 """The exporter ``astra-sim-network``: the network of a result as a file for ASTRA-sim's analytical backends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The exporter ``node-link``: the network of a result as JSON node-link data of NetworkX."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """DCQCN: rates that go down where packets are marked, and up by bytes sent and by time."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

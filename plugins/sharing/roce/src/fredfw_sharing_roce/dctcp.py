@@ -1,7 +1,5 @@
 """DCTCP: windows that shrink by the share of packets that were marked."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

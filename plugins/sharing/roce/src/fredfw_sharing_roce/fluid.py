@@ -1,7 +1,5 @@
 """Flows as fluids: queues on the links that they cross, and senders that hear of them late."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar

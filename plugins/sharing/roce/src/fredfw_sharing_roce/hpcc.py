@@ -1,7 +1,5 @@
 """HPCC: rates that follow the load that links report."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

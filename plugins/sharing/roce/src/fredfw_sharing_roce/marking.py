@@ -1,7 +1,5 @@
 """Links that mark packets by their queues (ECN): what the policies that hear of marks have in common."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The links that flows cross one after another, and what passes over them in a step."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

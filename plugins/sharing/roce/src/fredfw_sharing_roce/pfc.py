@@ -1,7 +1,5 @@
 """PFC alone: senders at line rate, and links that pause those before them."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TIMELY: rates that follow delay and its gradient, as published and patched."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command ``fredfw import astra-sim``: ASTRA-sim's inputs as one experiment file."""
 
-from __future__ import annotations
-
 import glob
 import json
 import math

@@ -1,7 +1,5 @@
 """ASTRA-sim's system file as tables of an experiment, and what of it has no counterpart."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

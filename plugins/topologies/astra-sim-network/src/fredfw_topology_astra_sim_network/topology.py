@@ -1,7 +1,5 @@
 """The topology ``astra-sim-network``, and the file that it reads: one for ASTRA-sim's analytical backends."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

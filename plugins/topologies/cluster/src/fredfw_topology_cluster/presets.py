@@ -1,7 +1,5 @@
 """Machines by name: ``presets.toml`` as the values that fields of ``cluster`` have where they are not given."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files

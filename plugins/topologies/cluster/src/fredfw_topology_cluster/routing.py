@@ -1,7 +1,5 @@
 """Routes through a cluster: inside of a node as its own router says, between nodes up to a switch and down."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain

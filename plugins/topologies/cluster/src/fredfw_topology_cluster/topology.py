@@ -1,7 +1,5 @@
 """The cluster: its fields, what they mean together, and the fabric that it builds."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Iterator

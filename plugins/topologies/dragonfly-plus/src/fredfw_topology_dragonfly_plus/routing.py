@@ -1,7 +1,5 @@
 """Minimal routes on a dragonfly(+), spread evenly, without a Python loop over flows."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

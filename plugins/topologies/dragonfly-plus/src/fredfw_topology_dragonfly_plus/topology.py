@@ -1,7 +1,5 @@
 """The dragonfly(+): its fields and its levels."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Routes on a fat tree, up to the lowest common level and down, without a Python loop over flows."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fat tree: its fields, its size and its levels."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The commands ``fredfw fred``: draw a routed switch, list the hardware, check the routing of parallel strategies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

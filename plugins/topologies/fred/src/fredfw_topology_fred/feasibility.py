@@ -1,7 +1,5 @@
 """What 3D parallelism asks of a network at once, and whether the switches of a fabric can route it, by enumeration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import takewhile

@@ -7,8 +7,6 @@ its own wafer; its figures are used where they apply and scaled by their I/O den
 which. How many switches there are, and with which ports, is the configuration and carries no such mark.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping

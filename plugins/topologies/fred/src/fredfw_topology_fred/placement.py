@@ -1,7 +1,5 @@
 """The placement ``routable``: workers where FRED's switches can route all their groups at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from math import perm

@@ -1,7 +1,5 @@
 """Routes and in-network trees on a tree of switches, without a Python loop over flows."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The FRED tree: its fields and its links."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping

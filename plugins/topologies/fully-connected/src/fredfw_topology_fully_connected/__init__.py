@@ -1,7 +1,5 @@
 """The topology ``fully-connected``: a link each way between every two NPUs."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The topology ``hyperx``: a full mesh along each of several dimensions."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from attrs import frozen

@@ -1,7 +1,5 @@
 """X-Y routes and trees on a mesh: what is particular about them beside dimension order."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

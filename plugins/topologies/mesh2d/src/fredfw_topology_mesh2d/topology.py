@@ -1,7 +1,5 @@
 """The mesh: its fields and its links."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """NCCL's topology file: its devices and their links, as the XML has them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element  # holds what defusedxml parses

@@ -4,8 +4,6 @@ From NCCL's src/graph/topo.cc and topo.h (commit 5067397, 2026-06-11), and for x
 that are reached, below those of the signals.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 

@@ -1,7 +1,5 @@
 """The topology ``nccl-topology``: its fields, and how a server becomes a fabric."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from functools import cached_property
 from itertools import combinations

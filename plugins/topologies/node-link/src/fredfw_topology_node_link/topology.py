@@ -1,7 +1,5 @@
 """The topology ``node-link``: JSON node-link data and GraphML as lists of nodes and of edges, and as a fabric."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property

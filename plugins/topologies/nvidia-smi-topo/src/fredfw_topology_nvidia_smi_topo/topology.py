@@ -1,7 +1,5 @@
 """The topology ``nvidia-smi-topo``: the text of ``nvidia-smi topo -m``, and how its matrix becomes a fabric."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Shortest arcs on a ring of two directions, without a Python loop over flows."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The optical ring: its fields and its links."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The topology ``simai``: files of SimAI and of ASTRA-sim's ns-3 backend, how one becomes a fabric, and its router."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The topology ``switch``, NPUs around one crossbar, and its router ``crossbar``."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

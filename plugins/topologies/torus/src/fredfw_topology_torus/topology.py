@@ -1,7 +1,5 @@
 """The torus: its fields and its links."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from attrs import frozen

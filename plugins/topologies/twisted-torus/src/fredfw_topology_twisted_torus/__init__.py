@@ -1,7 +1,5 @@
 """The topology ``twisted-torus``: a torus whose short rings close at a shifted place, and so at shorter distances."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The transport ``alpha-beta``: what launching, steps and messages cost, and the share of line rate, as numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The command ``fredfw nccl fit``: fits the constants of the transport to tables of measured times."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ are even powers of two bytes, so that every other power of two is held out. The 
 of times, exp(mean |ln(predicted / measured)|) - 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce

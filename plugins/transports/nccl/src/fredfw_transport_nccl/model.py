@@ -1,7 +1,5 @@
 """What a call of NCCL costs: the protocol that its tuner would choose, at latencies and rates that are fitted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from attrs import frozen

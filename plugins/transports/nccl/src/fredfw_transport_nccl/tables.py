@@ -1,7 +1,5 @@
 """The numbers: NCCL's published constants, and what is fitted to measurements on top of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """What NCCL's tuner expects of each algorithm and protocol, by which it chooses: published constants alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import lru_cache

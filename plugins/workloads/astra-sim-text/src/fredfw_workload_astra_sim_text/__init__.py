@@ -1,7 +1,5 @@
 """Text workloads of ASTRA-sim 1.0 and SimAI: the workload ``astra-sim-text`` reads them."""
 
-from __future__ import annotations
-
 from fredfw_workload_astra_sim_text.workload import AstraSimText
 
 __all__ = ["AstraSimText"]

@@ -1,7 +1,5 @@
 """The text format: a line of keywords, the number of layers, and a line for each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The workload ``astra-sim-text``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The workload ``background``: messages between random pairs at a given load, to run beside other jobs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Chakra execution traces: the workload ``chakra`` reads them, and the exporter ``chakra`` writes them."""
 
-from __future__ import annotations
-
 from fredfw_workload_chakra.exporter import ChakraExporter
 from fredfw_workload_chakra.workload import Chakra
 

@@ -1,7 +1,5 @@
 """Files of Chakra execution traces (``.et``): read into columns, written from nodes."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The exporter ``chakra``: the task graph of a run as execution traces, one file per rank, that ASTRA-sim runs."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

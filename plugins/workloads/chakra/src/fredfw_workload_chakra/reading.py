@@ -1,7 +1,5 @@
 """Files of traces and of communicators, whatever their form."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The n-th field of all messages is decoded at once, then the next one of those th
 take about as many steps as the longest of them has fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The workload ``chakra``: the execution traces of all ranks."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import ClassVar
 

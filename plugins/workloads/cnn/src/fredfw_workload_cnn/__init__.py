@@ -1,7 +1,5 @@
 """The workload ``cnn``: data-parallel training of convolutional networks."""
 
-from __future__ import annotations
-
 from fredfw_workload_cnn.workload import Cnn
 
 __all__ = ["Cnn"]

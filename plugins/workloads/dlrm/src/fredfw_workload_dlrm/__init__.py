@@ -1,7 +1,5 @@
 """The workload ``dlrm``: training of deep learning recommendation models."""
 
-from __future__ import annotations
-
 from fredfw_workload_dlrm.workload import Dlrm
 
 __all__ = ["Dlrm"]

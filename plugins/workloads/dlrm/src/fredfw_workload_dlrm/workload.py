@@ -1,7 +1,5 @@
 """The options of the workload, what it says of itself, and one iteration as a task graph."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

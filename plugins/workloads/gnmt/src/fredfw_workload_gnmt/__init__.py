@@ -1,7 +1,5 @@
 """The workload ``gnmt``: data-parallel training of LSTM translation models."""
 
-from __future__ import annotations
-
 from fredfw_workload_gnmt.workload import Gnmt
 
 __all__ = ["Gnmt"]

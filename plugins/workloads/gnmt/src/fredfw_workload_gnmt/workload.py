@@ -1,7 +1,5 @@
 """One data-parallel training iteration of a translation model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The workload ``kineto``: traces of the PyTorch profiler."""
 
-from __future__ import annotations
-
 from fredfw_workload_kineto.workload import Kineto, uncovered
 
 __all__ = ["Kineto", "uncovered"]

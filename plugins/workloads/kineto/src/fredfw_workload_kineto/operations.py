@@ -3,8 +3,6 @@
 Files are JSON in Chrome's trace format. What a communication kernel carries out is in the arguments recorded with it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

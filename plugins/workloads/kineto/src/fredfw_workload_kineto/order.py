@@ -11,8 +11,6 @@
 Computation is cut where communication begins or is waited for.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator

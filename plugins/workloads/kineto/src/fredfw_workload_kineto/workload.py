@@ -1,7 +1,5 @@
 """The workload ``kineto``: what GPUs did in traces of the PyTorch profiler, with other communication."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property

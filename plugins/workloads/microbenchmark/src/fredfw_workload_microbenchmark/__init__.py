@@ -1,7 +1,5 @@
 """The workload ``microbenchmark``: one collective operation and nothing else."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -4,8 +4,6 @@ Everything that the workload does can be done with arrays: a ``Problem`` is solv
 functions that it is compared with, and the ``Plan`` says who holds what, what crosses, and the weights that are kept.
 """
 
-from __future__ import annotations
-
 from fredfw_workload_repurpose.network import Layer, Network, Planted, Weights, planted, read, write
 from fredfw_workload_repurpose.plan import Plan, Problem, draw
 from fredfw_workload_repurpose.transform import at_random, by_magnitude, clustered, in_order, partitioned, rearranged

@@ -1,7 +1,5 @@
 """Which worker holds which neuron: balanced assignments of least cost, and partitions to begin with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

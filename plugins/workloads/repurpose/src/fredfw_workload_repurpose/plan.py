@@ -1,7 +1,5 @@
 """What is to be placed on workers, and a network on its workers: who holds which neuron, and what is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path

@@ -5,8 +5,6 @@ AAAI 2023 (arXiv 2008.08289). The alternation of assignment and l0 thresholding 
 the penalty that exhausts it, take the place of their constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The workloads ``transformer``, 3D-parallel training, and ``inference``, prefill and decode."""
 
-from __future__ import annotations
-
 from fredfw_workload_transformer.inference import Inference, Latencies, latencies
 from fredfw_workload_transformer.workload import Transformer
 

@@ -1,7 +1,5 @@
 """Inference with a transformer: prefill, decode, and the KV cache between two pools of NPUs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """What all workloads of a transformer have: the model, a preset or a shape, and how their fields are declared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """Weight-stationary execution: every stage keeps its layers, microbatches flow through the pipeline."""
 
-from __future__ import annotations
-
 from collections import deque
 from itertools import chain, pairwise
 

@@ -4,8 +4,6 @@ Of a memory tier, each member gets its shard whole, or just its share of it, whi
 does; Rajbhandari et al. 2021, arXiv 2104.07857, section 6).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A picture of a routed switch, like the paper's figure: the recursion as nested frames, each flow in its colour."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from xml.etree import ElementTree as ET
