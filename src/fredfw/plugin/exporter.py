@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 Content: TypeAlias = str | bytes  # what a file holds; text is written as UTF-8
 KINDS = ("run", "comparison", "collective", "sweep", "graph", "study", "validation")
-"""What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, a
-``TaskGraph`` that was not simulated, a ``StudyResult``, or a ``Validation``."""
+"""What can be exported, as the classes of ``Result`` in their order; a ``graph`` is one that was not simulated."""
 
 
 class Exporter(ABC):
@@ -37,16 +36,8 @@ class Exporter(ABC):
     """Whether the format can say which cells an interrupt left out; otherwise nothing is written then."""
 
     def check(self) -> None:  # noqa: B027, most formats need nothing
-        """Make sure, before anything runs, that this machine has what the format needs.
-
-        Raises:
-            InputError: A library is not installed; says how to get it.
-        """
+        """Make sure, before anything runs, that this machine has what the format needs; ``InputError`` if not."""
 
     @abstractmethod
     def export(self, result: Any) -> Content | Mapping[str, Content]:
-        """Return the whole content of the file, or of each file of the directory by name, of a result that it takes.
-
-        Raises:
-            UnsupportedError: This format has no form for what this result says.
-        """
+        """Return the content of the file, or of several by name; ``UnsupportedError`` where the format has no form."""

@@ -116,12 +116,9 @@ class PluginManager:
         """Return a manager that knows the installed plugins; by default the environment sets the switches.
 
         What has an entry point in the group of its hook, such as ``fredfw.topologies``, is imported when it is used;
-        modules in the group ``fredfw`` are imported at once. A ``PluginWarning`` tells of a plugin that cannot be used
-        and is left out, and of one that the switches block and that is not installed.
-
-        Raises:
-            PluginError: A plugin cannot be used, and the switches are strict.
-            UnknownNameError: The switches allow a plugin that is not installed.
+        modules in the group ``fredfw`` are imported at once. A plugin that cannot be used is left out with a
+        ``PluginWarning`` (strict: ``PluginError``). One that is not installed is a warning where the switches block it,
+        and an ``UnknownNameError`` where they allow it.
         """
         manager = cls(Switches.from_environment() if switches is None else switches)
         points = _installed(tuple(sys.path), tuple(map(_changed, sys.path)))
@@ -182,20 +179,15 @@ class PluginManager:
         return tuple(one.name for one in self._calls.plugins if one.by_hand and one.digest is None)
 
     def register(self, implementation: object, name: str) -> None:
-        """Add a module or object whose functions implement hooks, for this manager only.
-
-        Raises:
-            PluginError: It breaks the contract.
-        """
+        """Add, for this manager only, a module or object with hooks; ``PluginError`` where it breaks the contract."""
         module = implementation if inspect.ismodule(implementation) else inspect.getmodule(type(implementation))
         self._add(Plugin(name, module.__name__ if module else name), implementation)
 
     def load_file(self, path: str | Path) -> None:
-        """Add the plugin in a Python file that is not installed, for this manager only; once, however often asked.
+        """Add, for this manager only, the plugin in a Python file that is not installed; once, however often asked.
 
-        Raises:
-            InputError: There is no such file, or it has changed since it was added.
-            PluginError: It cannot be imported, or breaks the contract.
+        ``InputError`` where there is no such file, or it has changed since; ``PluginError`` where it breaks the
+        contract.
         """
         accepted, given = "a Python file", str(path)
         file = resolved(path, accepted)
@@ -247,10 +239,9 @@ class PluginManager:
         return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
     def code(self, used: Iterable[type]) -> dict[str, str]:
-        """Return what decides results of the classes ``used``: the version of each of their plugins, and its SHA-256.
+        """Return what decides results of the classes ``used``: version and SHA-256 of each of their plugins.
 
-        Those of the core, and of the plugins that theirs require, are in it. A plugin that is edited in place keeps its
-        version.
+        The core and the plugins that theirs require are in it. A plugin that is edited in place keeps its version.
         """
         by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
         told: dict[str, str] = {}

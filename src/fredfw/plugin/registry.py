@@ -107,10 +107,9 @@ class Catalog(ABC, Generic[V]):
     def get(self, name: str) -> V:
         """Return what is registered as ``name``.
 
-        Raises:
-            UnknownNameError: There is none; gives the nearest name, or the distribution that would provide it. It is a
-                ``BrokenPluginError`` where a plugin that might provide it was left out.
-            PluginError: It breaks the contract, and it was given by hand, or the manager is strict.
+        A broken one that was given by hand, or in strict mode, is a ``PluginError``. Where there is none,
+        ``UnknownNameError`` gives the nearest name, or the distribution that would provide it; a ``BrokenPluginError``
+        where a plugin that might provide it was left out.
         """
         return self._look_up(name)[1]
 

@@ -1,18 +1,15 @@
 """The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
 
-The first ten *register classes*: each returns attrs classes of one interface, which are selected by their ``name`` and
-configured by their fields. The eleventh registers commands of the command line. All of these may return ``None``. They
-are called when a name is first looked up, or the names are listed: once per plugin manager, and again after a plugin
-was registered by hand. They return the same each time; without input or output, and with no imports beyond the
-plugin's own. A fabric has its default of what fills its slots, and what only one topology can use need not be
-registered.
+The first ten *register classes*: attrs classes of one interface, selected by their ``name`` and configured by their
+fields. The eleventh registers commands. All of these may return ``None``. They are called when a name is first looked
+up, or names are listed: once per plugin manager, and again after a plugin was registered by hand. They return the same
+each time, without input or output, and with no imports beyond the plugin's own. A fabric has its default of what fills
+its slots, and what only one topology can use need not be registered.
 
-The last three are called around a run, and return ``None``. They must not change what is simulated, or what the caller
-sees.
+The last three are called around a run and return ``None``. They must not change what is simulated, or the caller sees.
 
-No result depends on the order in which plugins are called. A plugin that raises an exception in a hook is left out of
-it with a ``PluginWarning``; what it registers through others works. It is a ``PluginError`` in strict mode, and for a
-plugin that was given by hand.
+No result depends on the order of plugins. A plugin that raises an exception in a hook is left out of it with a
+``PluginWarning``; what else it registers works. In strict mode, or given by hand, it is a ``PluginError``.
 """
 
 from __future__ import annotations
@@ -49,10 +46,7 @@ def fredfw_routers() -> Sequence[type[Router]]:  # type: ignore[empty-body]  # a
 
 @hookspec
 def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:  # type: ignore[empty-body]  # as above
-    """Register collective algorithms, of ``fredfw.CollectiveAlgorithm``; all their fields have defaults.
-
-    Under ``auto`` those that can serve a request are tried in their ``variants``.
-    """
+    """Register collective algorithms, of ``fredfw.CollectiveAlgorithm``, for ``auto`` too. All fields have defaults."""
 
 
 @hookspec
@@ -94,9 +88,8 @@ def fredfw_samplers() -> Sequence[type[Sampler]]:  # type: ignore[empty-body]  #
 def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  # as above
     """Register commands of the command line, ``fredfw NAME ...``: commands or groups of ``click``.
 
-    Called when the command line is given a name that is not a command of the core, or is asked for its help, or the
-    plugins are listed. What a command needs of the command line is in ``fredfw.cli``. Import that, click and the
-    commands inside the hook only: a look-up of a topology must not pay for it.
+    Called when a name is not a command of the core, or for the help or the list of plugins. What a command needs is in
+    ``fredfw.cli``. Import it, click and the commands inside the hook: a look-up of a topology must not pay for it.
     """
 
 
@@ -104,9 +97,8 @@ def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  #
 def fredfw_before_run(experiment: Experiment) -> None:
     """Note that ``experiment``, which cannot be changed, is about to run.
 
-    Called once per run or comparison, before the first simulation of ``Framework.run`` and of ``Framework.compare``,
-    when the experiment has been checked. A plugin that was registered in process may stop the run with a
-    ``FredfwError``, without a call of ``fredfw_on_run_error``.
+    Called once per ``Framework.run`` or ``Framework.compare``, before the first simulation. A plugin that was
+    registered in process may stop the run with a ``FredfwError``, without a call of ``fredfw_on_run_error``.
     """
 
 
@@ -114,8 +106,8 @@ def fredfw_before_run(experiment: Experiment) -> None:
 def fredfw_after_run(result: RunResult) -> None:
     """Look at the ``result`` of one cell, a workload on a fabric; its arrays are shared with the caller.
 
-    Called once per cell, when its result is complete, before the next cell starts: milliseconds add up. A
-    ``FredfwError`` of a plugin that was registered in process fails the run as if the simulation had raised it.
+    Called once per cell, before the next one starts: milliseconds add up. A ``FredfwError`` of a plugin that was
+    registered in process fails the run as if the simulation had raised it.
     """
 
 
@@ -123,6 +115,6 @@ def fredfw_after_run(result: RunResult) -> None:
 def fredfw_on_run_error(experiment: Experiment, error: Exception) -> None:
     """Note that a run or comparison of ``experiment`` failed with ``error``, which is raised again afterwards.
 
-    Called at most once per run or comparison, when it fails after ``fredfw_before_run``. An exception raised here is a
-    warning: it must not hide ``error``.
+    Called at most once per run, after ``fredfw_before_run``. An exception raised here is a warning, lest it hide
+    ``error``.
     """
