@@ -34,21 +34,16 @@ def _matrix(sizes: object) -> FloatArray:
 
 @frozen(eq=False)
 class CollectiveRequest:
-    """What is asked of an algorithm.
+    """What is asked of an algorithm; ``InputError`` where that is not possible.
 
     Args:
         pattern: The collective, or its name.
-        ranks: Size of the group.
+        ranks: Size of the group, at least 1; 1 or 2 for a point-to-point.
         size: Bytes of the per-rank buffer, the larger of input and output (nccl-tests, doc/PERFORMANCE.md), or text
             with a unit; the block of a rank, where a pattern has one, is ``size / ranks``.
         root: The special rank of a rooted pattern; a point-to-point goes from it to the other rank.
         sizes: All-to-all-v only: ``(ranks, ranks)`` bytes from each rank (row) to each (column), instead of ``size``;
             the diagonal stays where it is.
-
-    Raises:
-        InputError: No pattern, no whole number of ranks, a size that is negative or not finite, a root outside the
-            group, an empty group, a point-to-point among more than two, ``sizes`` of another shape or for another
-            pattern.
     """
 
     pattern: Pattern = field(converter=pattern_of)
@@ -91,16 +86,10 @@ class CollectiveAlgorithm(ABC):
     patterns: ClassVar[frozenset[Pattern]]
     """The patterns it knows, in one configuration or another."""
     proportional: ClassVar[bool] = False
-    """Whether its schedules for two sizes differ in the bytes of the chunks alone, and these grow with the size.
-
-    Then ``auto`` asks for the schedule of one size to find its bounds for all.
-    """
+    """Whether ``size`` changes the bytes of chunks alone, in proportion; ``auto`` asks for one schedule then."""
 
     reads_links: ClassVar[bool] = False
-    """Whether it looks at ``GroupView.links``; where it does not say so, there are none to see.
-
-    Groups that look alike otherwise, and have other links, have schedules of their own then.
-    """
+    """Whether it looks at ``GroupView.links``, else there are none to see; groups with other links are planned anew."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -118,11 +107,7 @@ class CollectiveAlgorithm(ABC):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """Return the configurations that ``auto`` tries for ``pattern``: the default one, unless overridden.
-
-        There may be none, for an algorithm that is nothing without its options.
-        """
-        del pattern
+        """Return the configurations that ``auto`` tries for ``pattern``, if any: by default the one without options."""
         return [cls()]
 
     def served_patterns(self) -> frozenset[Pattern]:
@@ -135,7 +120,6 @@ class CollectiveAlgorithm(ABC):
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """Return why this algorithm cannot serve ``request`` on ``view``, or ``None`` if it can."""
-        del view
         served = self.served_patterns()
         if request.pattern not in served:
             return f"it does not do {request.pattern}, only {', '.join(sorted(served))}"
@@ -144,26 +128,18 @@ class CollectiveAlgorithm(ABC):
         return limits.excess("transfers", blocks)
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
-        """Return the simplest configuration that writes the same schedules for ``view``: this one, unless overridden.
-
-        ``auto`` asks for the schedule of only one of those that are equivalent.
-        """
-        del view
+        """Return the simplest configuration that writes the same schedules for ``view``; ``auto`` tries one of them."""
         return self
 
     def worthwhile(self, view: GroupView) -> bool:
-        """Return whether ``auto`` should try this configuration in groups seen as ``view``: yes, unless overridden.
-
-        One that cannot be the fastest there takes time to find that out. It can be named all the same.
-        """
-        del view
+        """Return whether ``auto`` should try it in groups seen as ``view``: yes, unless it cannot be the fastest."""
         return True
 
     def undivided(self) -> CollectiveAlgorithm:
         """Return the configuration that divides the data into the fewest pieces: this one, unless overridden.
 
-        It sends as many bytes from each rank to each other rank, with no more flows at the same time. ``auto`` asks
-        for the schedule in pieces only if the bytes alone do not take too long.
+        It sends as many bytes between each two ranks, with no more flows at once. ``auto`` asks for the schedule in
+        pieces only if these bytes alone do not take too long.
         """
         return self
 
@@ -174,9 +150,7 @@ class CollectiveAlgorithm(ABC):
     def plan(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """Return the schedule of ``request``; that of a single rank is empty.
 
-        Raises:
-            InputError: ``request`` and ``view`` are of different group sizes.
-            UnsupportedError: This algorithm cannot do it, with the reason.
+        ``InputError`` where ``view`` has another number of ranks, ``UnsupportedError`` with the reason of a refusal.
         """
         if request.ranks != view.size:
             message = f"a request for {request.ranks} ranks on a group of {view.size}"

@@ -1,8 +1,7 @@
 """Collectives over the dimensions of a group: an order of dimensions, and one step algorithm for each of them.
 
-A reduce-scatter goes along the dimensions one after the other, each time on the block that the one before has left; an
-all-gather goes the way back, and an all-reduce both ways. ``ring``, ``hierarchical``, ``torus-ring``, ``h-ring`` and
-``themis`` are such orders with such step algorithms, and shares of the data.
+A reduce-scatter goes along the dimensions in turn, each time on the block that the one before has left; an all-gather
+goes the way back, and an all-reduce both ways.
 """
 
 from __future__ import annotations
@@ -43,15 +42,7 @@ def step_of(level: Level) -> str:
 
 @frozen(eq=False)
 class LevelSteps:
-    """The step algorithm of each level of a group, and the schedules that they make.
-
-    Args:
-        view: The group.
-        steps: One for each of its levels.
-
-    Raises:
-        ScheduleError: There are not as many as levels.
-    """
+    """The step algorithm of each level of a group, ``ScheduleError`` if there are not as many, and their schedules."""
 
     view: GroupView
     steps: tuple[str, ...]
@@ -117,20 +108,14 @@ class LevelSteps:
         A ``ring`` of k passes one block per step on to the neighbour, in one phase of k - 1 steps (Patarasuk and Yuan,
         "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009; several levels: Cho et al.,
         "BlueConnect", MLSys 2019); a ``bidirectional-ring`` half a block each way. ``direct`` exchanges all blocks at
-        once. ``halving-doubling`` takes log2 k steps (Thakur, Rabenseifner and Gropp, "Optimization of collective
-        communication operations in MPICH", IJHPCA 2005). ``in-network`` has the network combine or copy; the last level
-        of an all-reduce is one stream then. All that is done along a level in one direction is a turn on a channel.
+        once. ``halving-doubling`` takes log2 k steps, k a power of two (Thakur, Rabenseifner and Gropp, "Optimization
+        of collective communication operations in MPICH", IJHPCA 2005). ``in-network`` has the network combine or copy;
+        the last level of an all-reduce is one stream then. All along a level in one direction is a turn on a channel.
 
-        Args:
-            pattern: One of the three.
-            size: Bytes of the per-rank buffer.
-            order: Levels in the order of the reduce-scatter; by default as they come.
-            way: 1 for rings that pass to the next position, -1 to the previous one, which has channels of its own.
-
-        Raises:
-            InputError: The group is not a full product of positions.
-            ScheduleError: Another pattern, a step algorithm that does not exist, or halving-doubling along a level
-                whose size is not a power of two.
+        ``size`` is bytes of the per-rank buffer, ``order`` that of the levels in a reduce-scatter, by default as they
+        come, ``way`` 1 for rings to the next position, or -1 to the previous one, with channels of their own.
+        ``InputError`` where the group is not a full product of positions, ``ScheduleError`` where a pattern or step is
+        not possible.
         """
         levels = self.view.levels
         channels = [place + len(levels) * (way < 0 and _is_ring(level)) for place, level in enumerate(levels)]
@@ -146,20 +131,15 @@ def ring_schedule(
     step: int = 1,
     channels: bool = False,
 ) -> Schedule:
-    """Return an all-reduce, reduce-scatter or all-gather by rings along each dimension in turn.
-
-    ``LevelSteps.schedule`` says how, and has other step algorithms.
+    """Return an all-reduce, reduce-scatter or all-gather by rings along each dimension in turn, as ``LevelSteps`` does.
 
     Args:
-        pattern: One of the three.
+        pattern: One of the three; another one is a ``ScheduleError``.
         size: Bytes of the per-rank buffer.
         coordinates: ``(ranks, dimensions)`` position of each rank, ``0 .. k - 1`` in each; every combination once.
         order: Dimensions in the order of the reduce-scatter; by default as they come.
         step: 1 to pass to the next position, -1 to the previous one.
         channels: Whether the phases of dimension ``d`` name channel ``d``, to take turns with other schedules' on it.
-
-    Raises:
-        ScheduleError: Another pattern, or coordinates that are not a full product.
     """
     steps = ("ring",) * coordinates.shape[1]
     return _schedule(pattern, size, _Grid(coordinates), order, steps, step, range(len(steps)) if channels else None)
@@ -168,12 +148,9 @@ def ring_schedule(
 def balanced_shares(times: FloatArray) -> FloatArray:
     """Return the shares of the parts, 0 or more with a sum of 1, for which the busiest resource is busy least.
 
-    With u = shares / time of the busiest, that is the linear programme: sum(u) as large as possible while no resource
-    takes longer than 1, ``times @ u <= 1``. It starts feasible at u = 0, and the simplex method with Bland's rule ends
+    ``times`` are ``(resources, parts)`` seconds per byte, more than 0. With u = shares / time of the busiest, sum(u) is
+    to be as large as possible while ``times @ u <= 1``. The simplex method with Bland's rule starts at u = 0 and ends
     at the optimum (Bland, "New finite pivoting rules for the simplex method", 1977).
-
-    Args:
-        times: ``(resources, parts)`` seconds per byte, more than 0.
     """
     resources, parts = times.shape
     limits = [times / times.max(), np.eye(resources), np.ones((resources, 1))]

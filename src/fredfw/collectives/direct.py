@@ -31,7 +31,6 @@ class DirectAlgorithm(CollectiveAlgorithm):
         return limits.excess("flows", pairs) or super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        del view
         match request.pattern:
             case Pattern.ALL_REDUCE:
                 first = _everyone(request, Pattern.REDUCE_SCATTER)

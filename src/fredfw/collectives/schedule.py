@@ -40,7 +40,7 @@ class Phase:
     outside any stream is the 1-to-1 case of the same. Such rows of one source and one destination are one flow on the
     network, if they all reduce or none does.
 
-    Columns are ``(rows,)``.
+    Columns are ``(rows,)``; each row carries at least one chunk, and none twice, else it is a ``ScheduleError``.
 
     Args:
         source: Rank that sends.
@@ -59,9 +59,6 @@ class Phase:
             one of its own.
         behind: Indices of earlier phases whose bytes must have left their sources first, as sends of a thread block.
         room: Indices of earlier phases that the destinations must be done with first, to have a free slot.
-
-    Raises:
-        ScheduleError: Columns of different lengths, or a row that carries no chunk or one chunk twice.
     """
 
     source: IntArray
@@ -157,30 +154,22 @@ def _phases(phases: Iterable[Phase]) -> tuple[Phase, ...]:
 
 @frozen(eq=False)
 class Schedule:
-    """Phases that carry out one pattern.
+    """Phases that carry out one pattern; ``ScheduleError`` where they name a rank, chunk or phase that does not exist.
 
     Args:
-        pattern: What it does.
-        ranks: Size of the group.
         chunk_bytes: Bytes of every chunk, or ``(chunks,)`` bytes of each.
-        chunks: Number of chunks.
         phases: In an order in which every phase comes after those it depends on.
         owner: ``(chunks,)`` rank that a chunk ends at (reduce-scatter, scatter, all-to-all) or starts from (all-gather,
-            gather); ``None`` where the pattern has no such notion. All-to-all: where it ends.
+            gather); ``None`` where the pattern has no such notion.
         origin: ``(chunks,)`` rank that an all-to-all chunk starts from.
         root: The special rank of a rooted pattern; a point-to-point goes from ``root`` to the other rank.
-        policy: Which turn a free channel takes of those with a ready phase: the one that has been ready longest
-            (``fifo``), or that with the fewest bytes (``smallest-first``), of equal ones the longest ready. Of those
-            that got ready together it takes the one declared first.
+        policy: Which turn a free channel takes of those with a ready phase: the one ready longest (``fifo``), or with
+            the fewest bytes (``smallest-first``), of equal ones the longest ready, then the one declared first.
         release: When a turn ends: when all that it sends is ``delivered``, or already when it is ``drained``, so that
             the next one's bytes follow directly on the links.
         proof: How it is known that the phases carry out the pattern. ``replay``: they say all that happens to the
             chunks, so ``check`` can replay them. ``author``: who wrote them has proved it, by what ranks do between
             transfers; sizes and sums of bytes are compared. ``none``: nobody says so; results have a note.
-
-    Raises:
-        ScheduleError: A phase names a rank, a chunk or a phase that does not exist, or there are not ``chunks`` sizes,
-            owners or origins in the group.
     """
 
     pattern: Pattern
@@ -263,10 +252,7 @@ class Schedule:
         return phase.count.astype(np.float64) * each
 
     def uniform(self, phase: Phase) -> bool:
-        """Return whether every row of ``phase`` surely carries the same bytes in every repetition.
-
-        It does where the chunks of each row's block are equal; other coincidences are not looked for.
-        """
+        """Return whether the chunks of each row's block are equal, so that all repetitions carry the same bytes."""
         return phase.repeat == 1 or self._even(phase)
 
     def _even(self, phase: Phase) -> bool:
@@ -311,13 +297,7 @@ def turns(schedule: Schedule) -> list[int]:
 
 
 def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
-    """Return a schedule of ``pattern`` that does ``first`` and then ``second`` with the same chunks.
-
-    Channels work as ``first`` says.
-
-    Raises:
-        ScheduleError: The two differ in their ranks or chunks.
-    """
+    """Return ``first``, whose channels it has, and then ``second``; ``ScheduleError`` if ranks or chunks differ."""
     if (first.ranks, first.chunks) != (second.ranks, second.chunks):
         message = f"{first.chunks} chunks on {first.ranks} ranks cannot go on as {second.chunks} on {second.ranks}"
         raise ScheduleError(message)
@@ -337,8 +317,7 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
 def parallel(parts: Sequence[Schedule]) -> Schedule:
     """Return a schedule in which all ``parts`` run side by side, each on chunks of its own and in turns of its own.
 
-    Raises:
-        ScheduleError: The parts are not of one pattern, group and root, or not of one channel policy.
+    ``ScheduleError`` where they differ in their pattern, group, root or channel policy.
     """
     if len({(part.pattern, part.ranks, part.root) for part in parts}) != 1:
         raise ScheduleError("parts side by side must be of one pattern, one group and one root")
@@ -399,10 +378,7 @@ def in_series(phases: Iterable[Phase]) -> tuple[Phase, ...]:
 
 
 def pipelined(schedule: Schedule, chunks: int) -> Schedule:
-    """Return ``schedule`` done ``chunks`` times, each time with an equal share of the bytes, side by side.
-
-    Phases that name a channel take turns on it, which makes this a pipeline.
-    """
+    """Return ``schedule`` done ``chunks`` times side by side, in turns on its channels: a pipeline of equal shares."""
     if chunks == 1:
         return schedule
     limits.check("phases", len(schedule.phases) * chunks, key="chunks")

@@ -19,23 +19,16 @@ from fredfw.typing import BoolArray, IntArray
 
 
 def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
-    """Replay ``schedule``, every repetition of it, and raise unless it carries out its pattern.
+    """Replay ``schedule``, every repetition of it, and raise a ``ScheduleError`` unless it carries out its pattern.
 
     All reads of a repetition happen before its writes. A chunk may be replaced by a copy as often as one likes, but two
     writes to it in one repetition must both add, or both bring the same. Two phases that the DAG does not order must
     not touch the same chunk of the same rank, unless both only read it; turns on a channel do not order them.
 
-    Sizes are compared as ``check_sizes`` does, and nothing else where the ``proof`` is not ``replay``. Where chunks are
-    given sizes of their own (all-to-all-v), one of no bytes need not arrive.
-
-    Takes about ``(ranks + 10 * phases) * ranks * chunks`` bytes of memory.
-
-    Args:
-        schedule: What to check.
-        request: What was asked for; if given, pattern, group, root and bytes must be those of the request.
-
-    Raises:
-        ScheduleError: What is wrong, with the phase, repetition, rank and chunk it shows at.
+    Sizes are compared as ``check_sizes`` does, and nothing else where the ``proof`` is not ``replay``; where a
+    ``request`` is given, pattern, group, root and bytes must be its. Where chunks have sizes of their own
+    (all-to-all-v), one of no bytes need not arrive. Takes about ``(ranks + 10 * phases) * ranks * chunks`` bytes of
+    memory.
     """
     check_sizes(schedule, request)
     if schedule.proof != "replay":
