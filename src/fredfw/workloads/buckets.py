@@ -14,11 +14,9 @@ from fredfw.workloads.graph import GraphBuilder
 class GradientBuckets:
     """All-reduces gradients as soon as a bucket is full (Li et al. 2020, arXiv 2006.15704, section 3.2).
 
-    Layers are added in the order of the backward pass. All-reduces share one communication stream, so each also waits
-    for the one before.
+    Layers are added in the order of the backward pass. Each all-reduce also waits for the one before.
 
     Args:
-        builder: The graph.
         groups: ``(groups, members)`` ranks with the same weights; a single member has nothing to reduce.
         capacity: Bytes that fill a bucket. 0: each layer has its own; infinity: there is one, which ``flush`` reduces.
         label: Of the all-reduces.

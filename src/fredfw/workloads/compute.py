@@ -71,15 +71,12 @@ class Npu:
 
     @classmethod
     def of(cls, preset: str, precision: str = "bf16", **fields: Any) -> Self:
-        """Return an accelerator that is known by name, such as ``h100``.
+        """Return an accelerator that is known by name, such as ``h100``, or raise an ``InputError``.
 
         Args:
-            preset: Its name; an unknown one is answered with the known ones. The file npus.toml has their sources.
+            preset: Its name; the file npus.toml has the known ones and their sources.
             precision: ``bf16`` or ``fp8``, which decides the peak rate; rates are dense.
             **fields: Used in place of those of the accelerator. With ``efficiency`` it is a roofline.
-
-        Raises:
-            InputError: There is no such accelerator, it has no rate for that precision, or an impossible value.
         """
         known = npus.values(preset, precision, roofline="efficiency" in fields)
         model = dict(known.pop("kernels"))
@@ -125,8 +122,8 @@ class Npu:
     def holding(self, footprint: float) -> Self:
         """Return the accelerator as it computes while it holds ``footprint`` bytes.
 
-        Bytes that computation moves are spread evenly over it, and its two parts are moved one after the other: the
-        bandwidth of COMET's hybrid memory (arXiv 2211.16648). What neither memory has room for is left out.
+        Bytes that computation moves are spread evenly over them, and the two memories moved one after the other, as in
+        COMET's hybrid memory (arXiv 2211.16648). What neither has room for is left out.
         """
         expanded = self.expanded(footprint)
         if not expanded or self.expanded_memory_bandwidth is None:
@@ -137,8 +134,8 @@ class Npu:
     def seconds(self, operations: float, moved: float, kernels: Kernels | None = None) -> float:
         """Return the time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory.
 
-        It is the roofline time, or, where ``compute`` is ``kernels`` and they are given, the longer of two times: that
-        of the kernels one after the other, and that of the host, which launches them meanwhile.
+        It is the roofline time, or, where ``compute`` is ``kernels`` and they are given, that of the kernels one after
+        the other, or of the host that launches them meanwhile, whichever is longer.
         """
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)

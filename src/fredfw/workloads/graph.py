@@ -1,9 +1,9 @@
 """One training iteration as a DAG of tasks, a struct of arrays with a builder in front.
 
-A task may stand for many ranks at once (SPMD), so the graph of a 20-rank and of a 20,000-rank run of the same model has
-the same size. Dependencies still hold rank by rank: where task B depends on task A, rank r of B waits for rank r of A;
-a rank of B that has no part in A does not wait. A group's communication starts when the last of the members that it
-waits for has arrived, and the groups of one task start and end on their own.
+A task may stand for many ranks at once (SPMD), so a graph is as large for 20 ranks as for 20,000. Dependencies hold
+rank by rank: where task B depends on task A, rank r of B waits for rank r of A, if it has a part in A. A group's
+communication starts when the last of the members that it waits for has arrived; the groups of a task start and end on
+their own.
 """
 
 from __future__ import annotations
@@ -52,24 +52,21 @@ class TaskGraph:
             wait what its ranks wait once all are there.
         patterns: ``(T,)`` of collectives, transfers and messages; ``None`` for other kinds.
         members: ``(T,)`` index into ``tables``.
-        tables: Member tables. For compute: ``(ranks,)``. For send and receive: ``(1,)``. For a wait: ``(1, size)``. For
-            the others: ``(groups, size)`` ranks.
+        tables: Ranks, ``(groups, size)``; of compute ``(ranks,)``, send and receive ``(1,)``, wait ``(1, size)``.
         controllers: ``(T,)`` index into ``controller_tables`` for load and store by I/O controllers, else -1.
         controller_tables: ``(groups,)`` controller numbers, one per group of the task's member table.
         dependency_offsets: ``(T + 1,)``.
         dependencies: Of task ``t``, ``dependencies[dependency_offsets[t]:dependency_offsets[t + 1]]``.
-        blocks: ``(T,)`` repeated block that a task is in, -1 for none. The tasks of a block run in turn as often as it
-            repeats; the first ones of a repetition wait for the last ones of the one before.
+        blocks: ``(T,)`` repeated block that a task is in, -1 for none. The first tasks of a repetition wait for the
+            last ones of the one before.
         repeats: ``(T,)`` how often the block of a task repeats, 1 outside blocks.
         kernels: ``(T,)`` index into ``kernel_tables`` for computations whose kernels are known, else -1.
         kernel_tables: The kernels of a computation, per rank.
         roots: ``(T,)`` position of the root in each group of a rooted collective.
-        partners: ``(T,)`` task that receives what this one sends, or the earlier one that sends what it receives, or
-            -1.
+        partners: ``(T,)`` task that receives what this one sends, or sent earlier what this one receives, or -1.
         splits: ``(T,)`` index into ``split_tables`` for an all-to-all whose pairs exchange different sizes, else -1.
         split_tables: ``(groups, size, size)`` bytes from each member (row) of each group to each (column).
         memories: ``(T,)`` index into ``memory_names`` for load from and store to a memory tier, else -1.
-        memory_names: The memory tiers that the graph uses.
         jobs: ``(T,)`` number of the job that a task is of. Tasks of different jobs have no ranks in common.
     """
 
@@ -130,9 +127,8 @@ class TaskGraph:
 
         In the order of node numbers, the k-th collective of a rank on a communicator is the same one as the k-th of
         each other member, and the k-th send from a rank to another with a tag is received by the other's k-th receive
-        from that rank with that tag. The nodes of a collective become one task, whose members all wait for what any of
-        them depends on, where they have a part in that too. Other nodes wait for those of their rank that they depend
-        on. Tasks are sorted, so that each comes after what it waits for, else the lowest node number first.
+        from that rank with that tag. A collective becomes one task, whose members all wait for what any of them depends
+        on, where they have a part in that too. Tasks are sorted: each after what it waits for, else by node number.
 
         Args:
             ranks: Number of workers.
@@ -160,9 +156,8 @@ class TaskGraph:
             names: ``N`` texts.
 
         Raises:
-            InputError: A node is not possible by itself, depends on one of another rank or on one that does not exist;
-                a member of a communicator lacks a collective, or calls another pattern, size or root; a send or a
-                receive has no partner; nodes wait for each other in a cycle.
+            InputError: A node is impossible, depends on what is no node of its rank, or waits for itself in a cycle;
+                members of a communicator differ in a collective; a send or a receive has no partner.
         """
         given = {name: value for name, value in locals().items() if name != "cls"}
         return cls(**merged(Columns.of(given)))
@@ -242,13 +237,10 @@ def _ranks(value: int) -> int:
 
 @define(eq=False)
 class GraphBuilder:
-    """Collects tasks; every method that adds one returns its index, to be used in ``after``.
+    """Collects tasks of ``ranks`` workers; every method that adds one returns its index, to be used in ``after``.
 
     Sizes are bytes, times are seconds, both as numbers. A label is what the time of a task is charged to. Communication
     cannot have the labels ``compute`` and ``bubble``. Wrong arguments raise ``InputError``.
-
-    Args:
-        ranks: Number of workers.
     """
 
     ranks: int = field(converter=_ranks)
@@ -268,9 +260,9 @@ class GraphBuilder:
     def repeated(self, times: int) -> Iterator[None]:
         """Make the tasks that are added inside run ``times`` times in turn, such as the layers of a model.
 
-        An exact simulation writes the repetitions out, a compressed one scales each task. That takes the same time
-        where all ranks have part in all tasks of the block and its communication has the network to itself; results
-        have a note where ranks do different tasks, as in a pipeline, and could be in different repetitions at once.
+        An exact simulation writes the repetitions out, a compressed one scales each task: equally long where all ranks
+        take part in all tasks and nothing else uses the network. Results have a note where ranks do different tasks, as
+        in a pipeline, and could be in different repetitions at once.
         """
         if not is_whole(times) or times < 1:
             raise InputError(f"a block repeated {times!r} times", key="times", accepted="a whole number of at least 1")
@@ -323,8 +315,7 @@ class GraphBuilder:
     ) -> int:
         """Add a collective of ``size`` bytes (nccl-tests: per-rank buffer) in each row of ``(G, n)`` ``groups``.
 
-        A collective of 0 bytes is a barrier: its steps take their latencies. ``root`` is the position of the root in
-        its row.
+        That of 0 bytes is a barrier, which takes its latencies. ``root`` is the position of the root in its row.
         """
         table = self._table(name, groups)
         pattern = pattern_of(pattern)
@@ -360,9 +351,8 @@ class GraphBuilder:
     def transfer(self, name: str, groups: ArrayLike, size: float, *, label: str, after: Iterable[int] = ()) -> int:
         """Add a transfer of ``size`` bytes from the first to each other member of each row of ``(G, n)`` ``groups``.
 
-        It starts when the sender is ready; its dependents on the sender and on the receivers wait for its end. With the
-        fidelity ``exact`` those on the sender wait only until its bytes have left, and with a transport that has
-        ``rendezvous`` it starts when the receivers are ready too.
+        It starts when the sender is ready (with a transport's ``rendezvous``, the receivers too), and its dependents
+        wait for its end. With the fidelity ``exact`` those on the sender wait only until its bytes have left.
         """
         table = self._table(name, groups)
         pattern = Pattern.POINT_TO_POINT if table.shape[1] == 2 else Pattern.BROADCAST
@@ -373,9 +363,8 @@ class GraphBuilder:
     ) -> int:
         """Add a message of ``size`` bytes from ``source`` to ``destination``, which a ``receive`` must wait for.
 
-        It starts when the source is ready, whatever the destination does. With the fidelity
-        ``compressed`` it ends when the message has arrived. With ``exact`` it ends when its bytes have left, and
-        with a transport that has ``rendezvous`` it starts when the receive is ready too.
+        It starts when the source is ready (with a transport's ``rendezvous``, the receive too), and ends when the
+        message has arrived, or, with the fidelity ``exact``, when its bytes have left.
         """
         for key, rank in (("source", source), ("destination", destination)):
             if not is_whole(rank) or not 0 <= rank < self.ranks:
@@ -389,10 +378,7 @@ class GraphBuilder:
         return task
 
     def receive(self, name: str, send: int, *, after: Iterable[int] = ()) -> int:
-        """Add the receive of the message of task ``send``, on its destination.
-
-        It ends when the message has arrived and the tasks that it depends on are over on its rank.
-        """
+        """Add the receive of the message of task ``send``, on its destination; it ends when the message has arrived."""
         if not is_whole(send) or send not in self._destinations:
             message = f"task {name!r} receives task {send!r}"
             raise InputError(message, key="send", accepted="a send that nobody receives")
@@ -416,9 +402,8 @@ class GraphBuilder:
     ) -> int:
         """Add streams of ``size`` bytes each, to all of each row of ``(G, n)`` ``groups``.
 
-        Row ``g`` gets one from controller ``controllers[g]``. Where ``controllers`` is the name of a memory tier, each
-        member gets its bytes from the memories that serve it. Where switches cannot copy, every member has a stream of
-        its own.
+        Row ``g`` gets one from controller ``controllers[g]``, or, by the name of a memory tier, each member from the
+        memories that serve it. Where switches cannot copy, every member has a stream of its own.
         """
         return self._stream(TaskKind.LOAD, name, controllers, groups, size, label, after)
 
@@ -434,9 +419,8 @@ class GraphBuilder:
     ) -> int:
         """Add streams of ``size`` bytes each, reduced over each row of ``(G, n)`` ``groups``.
 
-        Row ``g`` goes to controller ``controllers[g]``. Where ``controllers`` is the name of a memory tier, each memory
-        gets what the members that it serves contribute. Where switches cannot reduce, every member has a stream of its
-        own, and what arrives is not summed up.
+        Row ``g`` goes to controller ``controllers[g]``, or, by the name of a memory tier, what members contribute to
+        the memories that serve them. Where switches cannot reduce, every member has a stream, and nothing is summed up.
         """
         return self._stream(TaskKind.STORE, name, controllers, groups, size, label, after)
 

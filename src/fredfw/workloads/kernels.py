@@ -24,7 +24,7 @@ def _finite(instance: object, attribute: Attribute[float], value: float) -> None
 class Gemm:
     """Matrix multiplications of one shape that run as one kernel: ``(m, k)`` times ``(k, n)``.
 
-    Where workers split a matrix, a dimension may be a fraction.
+    Where workers split a matrix, a dimension may be a fraction; none is negative or not finite (``InputError``).
 
     Args:
         m: Rows of the result.
@@ -32,9 +32,6 @@ class Gemm:
         k: Inner dimension.
         batch: How many there are.
         width: Bytes of a number.
-
-    Raises:
-        InputError: A value is negative or not finite.
     """
 
     m: float = field(validator=_finite)
@@ -59,7 +56,7 @@ class Attention:
     """Attention that runs as one kernel and keeps its scores on the chip (Dao et al. 2022, arXiv 2205.14135).
 
     Args:
-        batch: Samples.
+        batch: Samples; like all values finite and not negative (``InputError``).
         heads: Heads of queries of a sample; where workers share them, a fraction.
         shared: Heads of keys and values.
         queries: Tokens that ask.
@@ -67,9 +64,6 @@ class Attention:
         width: Of a head: mean of keys and values.
         causal: Whether no token asks a later one; then only that half is computed.
         passes: Times the two products of a forward pass; a backward pass has five products, so 2.5.
-
-    Raises:
-        InputError: A value is negative or not finite.
     """
 
     batch: float = field(validator=_finite)
@@ -95,17 +89,13 @@ class Attention:
 
 @frozen
 class Kernels:
-    """The kernels of a computation.
+    """The kernels of a computation; values are finite and not negative (``InputError``).
 
     Args:
-        gemms: The matrix multiplications.
         moved: Bytes that all other kernels read and write in the local memory.
         launches: How many kernels the host launches, those of ``gemms`` and ``attentions`` among them.
         attentions: Those that keep their scores on the chip.
         graphed: Whether the host launches them all at once, as a CUDA graph, which takes it no time.
-
-    Raises:
-        InputError: A value is negative or not finite.
     """
 
     gemms: tuple[Gemm, ...] = ()
@@ -184,10 +174,9 @@ SHORTEST = 64  # inner dimension of a part
 def products(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, bandwidth: float) -> FloatArray:
     """Return the ``(K,)`` seconds of matrix multiplications whose fields are ``(K,)`` ``shapes`` each.
 
-    They are tiles of the shape, and the inner dimension is split into as many parts, that take least. All
-    multiprocessors compute one tile at a time: as many rounds as it takes. A round of inner dimension k takes
-    ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``, at ``peak`` FLOP/s. Their bytes set a
-    limit, too, at ``bandwidth`` B/s of the local memory.
+    Tiles, and parts of the inner dimension, are those that take least. All multiprocessors compute one tile at a time;
+    a round of inner dimension k takes ``2 x multiprocessors x tile x (k + half_depth) / (peak x efficiency)``, at
+    ``peak`` FLOP/s. Their bytes set a limit, too, at ``bandwidth`` B/s of the local memory.
     """
     m, n, k, batch = (shapes[one] for one in ("m", "n", "k", "batch"))
     if not model.multiprocessors:

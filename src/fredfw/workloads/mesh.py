@@ -25,16 +25,13 @@ class DeviceMesh:
     """The ranks of a workload along named axes, such as ``{"tp": 8, "pp": 4, "dp": 2}``.
 
     The first axis is the innermost, along which consecutive ranks differ, as Megatron-LM writes its order
-    (``tp-cp-ep-dp-pp``), and not PyTorch's ``init_device_mesh``. Names are the workload's own.
+    (``tp-cp-ep-dp-pp``), and not PyTorch's ``init_device_mesh``. Names are the workload's own words. Sizes below 1, too
+    many ranks and unknown ones are an ``InputError``.
 
     Args:
         axes: Size by name, the innermost axis first.
         communicators: Further groups that are not along axes, such as those of a trace, by name: ``(groups, size)``
             ranks each. Placements may read them.
-
-    Raises:
-        InputError: An axis with a size below 1, a name that is not a word, more ranks than a fabric may have nodes, or
-            a communicator with ranks that there are not.
     """
 
     axes: Mapping[str, int] = field(converter=_copied, eq=lambda axes: tuple(axes.items()), validator=at_least(1))
@@ -77,10 +74,7 @@ class DeviceMesh:
 
         ``groups("tp", pp=0)`` are the tensor-parallel groups of the first pipeline stage. Members and groups are in the
         order of the mesh, the innermost axis first. A usual axis that the mesh does not have (``tp``, ``mp``, ``dp``,
-        ``pp``, ``ep``, ``cp``, ``sp``) has groups of one rank.
-
-        Raises:
-            InputError: There is no such coordinate, or no such axis, and it is not one of the usual ones.
+        ``pp``, ``ep``, ``cp``, ``sp``) has groups of one rank; another one is an ``InputError``, as is a coordinate.
         """
         for axis in along:
             self._check_axis(axis)

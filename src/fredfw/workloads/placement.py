@@ -26,11 +26,7 @@ class Placement(ABC):
         """Return ``(workers or more,)`` NPU numbers: rank ``r`` goes to the ``r``-th. No NPU may appear twice."""
 
     def assign(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        """Return the ``(workers,)`` NPU number of each rank.
-
-        Raises:
-            InputError: There are more workers than NPUs.
-        """
+        """Return the ``(workers,)`` NPU number of each rank; ``InputError`` where there are more workers than NPUs."""
         npus = len(fabric.npus)
         if mesh.ranks > npus:
             message = f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but fabric {fabric.name!r} has {npus}"
@@ -58,10 +54,10 @@ _order = Method(Placement.order, NPUS, check_places)
 
 
 def places_within(placement: Placement, fabric: Fabric, mesh: DeviceMesh, npus: IntArray) -> IntArray:
-    """Return the ``(workers,)`` NPU number of each rank of ``mesh`` by ``placement``, all of them among ``npus``.
+    """Return the ``(workers,)`` NPU number of each rank of ``mesh`` by ``placement``, all among sorted ``npus``.
 
-    These are sorted, and at least as many as ranks. Where the placement's order has enough of them, ranks go to these
-    in that order. Else the k-th lowest NPU that it would use on an idle fabric is replaced by the k-th of ``npus``.
+    Where the placement's order has enough of them, ranks go to these in that order. Else the k-th lowest NPU that it
+    would use on an idle fabric is replaced by the k-th of ``npus``.
     """
     order = _order(placement, fabric, mesh)
     inside = order[np.isin(order, npus)]
@@ -79,7 +75,6 @@ class LinearPlacement(Placement):
     name: ClassVar[str] = "linear"
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        del mesh
         return np.arange(len(fabric.npus))
 
 
@@ -94,7 +89,6 @@ class MegatronPlacement(Placement):
     name: ClassVar[str] = "megatron"
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        del fabric
         return np.argsort(mesh.groups(*(axis for axis in mesh.axes if axis != "pp")).ravel())
 
 
@@ -112,7 +106,6 @@ class NestedPlacement(Placement):
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """Raise ``InputError`` where the workload has no such axis, or one is named twice."""
-        del fabric
         for index, axis in enumerate(self.axes):
             if axis not in mesh.axes:
                 message = f"the workload has no axis {axis!r}{nearest(axis, mesh.axes)}"
@@ -134,7 +127,6 @@ class SnakePlacement(Placement):
     name: ClassVar[str] = "snake"
 
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-        del mesh
         if fabric.coordinates is None:
             return np.arange(len(fabric.npus))
         # Outermost level first; a level runs backwards wherever the (reflected) number so far is odd.

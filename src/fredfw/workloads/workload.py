@@ -22,8 +22,6 @@ class System:
     """What a workload may know of the machine it runs on.
 
     Args:
-        npus: Number of NPUs.
-        controllers: Number of I/O controllers.
         memories: The memory tiers of the fabric, the nearest first.
         bandwidth: Bytes per second that an NPU can send to others, mean over all; ``None`` where there is no fabric.
         fabric: The fabric's name, for messages.
@@ -51,13 +49,10 @@ class MemoryUse:
 
     Args:
         weights: Parameters.
-        gradients: Their gradients.
-        optimizer: Optimizer state.
         activations: Activations kept for the backward pass.
         in_flight: Microbatches whose activations those are; a part of one where chunks of layers take turns.
         must_fit: Whether the execution mode needs all of it in the NPU's memory at once.
-        tiers: What the workload keeps in memory tiers anyway, by the name of the tier: bytes of each NPU, which are
-            those of all workers divided by their number. They are not part of ``total``.
+        tiers: What is kept in memory tiers anyway, by their names: mean bytes of a worker, not part of ``total``.
         cache: Keys and values kept for later tokens.
     """
 
@@ -84,19 +79,15 @@ class MemoryUse:
 
 @frozen
 class Work:
-    """What one iteration trains, all workers together.
+    """What one iteration trains, all workers together; ``InputError`` where a number is not possible.
 
     Args:
-        samples: Training samples.
-        tokens: Tokens in those samples; ``None`` where a sample has no tokens.
+        tokens: Tokens in the samples; ``None`` where a sample has no tokens.
         model_flops: Floating-point operations of the model's forward and backward pass over those samples by its
-            published formula, without recomputation; ``None`` where it is not known. It is the numerator of the MFU
-            (model FLOPs utilisation; Chowdhery et al. 2022, arXiv 2204.02311, section 4.1).
+            published formula, without recomputation, or ``None``: the numerator of the MFU (model FLOPs utilisation;
+            Chowdhery et al. 2022, arXiv 2204.02311, section 4.1).
         replicas: Replicas of the model (DP) that share the samples; ``None`` where it is not known.
         microbatches: Microbatches of a replica; ``None`` where there are none.
-
-    Raises:
-        InputError: A number is negative or not finite, or a count is not a whole number of at least 1.
     """
 
     samples: float = field(converter=float, validator=at_least(0))
@@ -124,12 +115,8 @@ class Label:
     """What a workload says of one of the labels that time and bytes are charged to.
 
     Args:
-        priority: Class for sharing policies that use them, 0 the highest; ``None`` comes after all that have one. An
-            experiment may give other priorities.
-        colour: In pictures, as ``#RRGGBB``; by default one that is free.
-
-    Raises:
-        InputError: Another number, or another text.
+        priority: Class for sharing policies, 0 the highest, ``None`` after all others. An experiment may give others.
+        colour: In pictures, as ``#RRGGBB`` (else an ``InputError``); by default one that is free.
     """
 
     priority: int | None = field(default=None, validator=whole(0))
@@ -164,35 +151,26 @@ class Workload(ABC):
 
     @abstractmethod
     def graph(self, system: System) -> TaskGraph:
-        """Return one iteration.
-
-        Raises:
-            InputError: The workload does not fit the system, for example because it has no I/O controllers.
-        """
+        """Return one iteration; ``InputError`` where the system does not do, for example has too few NPUs."""
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """Return what there is to say of labels of the graph, in the order of reports; others follow, by name."""
-        del system
         return {}
 
     def memory(self, system: System) -> MemoryUse:
         """Return the memory that the fullest NPU needs; nothing by default."""
-        del system
         return MemoryUse()
 
     def work(self, system: System) -> Work | None:
         """Return what one iteration trains; ``None``, the default, where it is not known or nothing is trained."""
-        del system
         return None
 
     def notes(self, system: System) -> tuple[str, ...]:
         """Return what a reader of every result must know; nothing by default."""
-        del system
         return ()
 
     def omissions(self, system: System) -> tuple[str, ...]:
         """Return what the graph leaves out, such as traffic: a note of results, of which none is marked as the best."""
-        del system
         return ()
 
 
@@ -203,7 +181,6 @@ class TraceCalls:
     Args:
         operation: A pattern such as ``all-reduce``, or ``send``, ``receive``, or the format's own name for another one.
         communicator: Its name in the file; ``all`` for all ranks, empty for a message.
-        count: Number of calls.
         bytes: Sum of their sizes, as the format counts them.
         least: The smallest size in bytes.
         most: The largest size in bytes.
@@ -255,24 +232,14 @@ class TraceInfo:
 class TraceWorkload(Workload):
     """A workload that is read from execution traces, one file per rank.
 
-    ``fredfw trace`` finds it by ``recognises``. The class has a field ``traces`` (``units.files``), which the command
-    fills with the files that it is given; all other fields have defaults.
+    ``fredfw trace`` finds it by ``recognises``, and fills its field ``traces`` (``units.files``); others have defaults.
     """
 
     @classmethod
     @abstractmethod
     def recognises(cls, name: str, head: bytes) -> bool:
-        """Return whether a file may be of this format.
-
-        Args:
-            name: Its name without folders.
-            head: The first 64 KiB or less, expanded where the file is compressed by gzip.
-        """
+        """Return whether file ``name`` (no folders) may be one, by its ``head`` of 64 KiB, expanded if it is gzip."""
 
     @abstractmethod
     def info(self) -> tuple[TraceInfo, ...]:
-        """Return what the files of ``traces`` hold, in their order; ranks may be missing.
-
-        Raises:
-            InputError: A file cannot be read; names it, the place, and what is accepted.
-        """
+        """Return what each of ``traces`` holds, in order; ranks may be missing. ``InputError``: it cannot be read."""
