@@ -11,20 +11,8 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 
 from fredfw.errors import RefusedError, UnsupportedError
-from fredfw.fabric import (
-    Admission,
-    Decision,
-    Decompose,
-    Fabric,
-    FlowSet,
-    Operation,
-    Refuse,
-    Routes,
-    Split,
-    Start,
-    Topology,
-    Wait,
-)
+from fredfw.fabric import Fabric, FlowSet, Operation, Routes, Topology
+from fredfw.fabric.admission import Admission, Decision, Decompose, Refuse, Split, Start, Wait
 from fredfw.plugin.answers import built
 from fredfw.simulation import FlowNetwork, answers
 from fredfw.testing.conformance import EXACT, NOTHING, Faults, _Tests, check_all, where

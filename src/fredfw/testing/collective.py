@@ -261,9 +261,7 @@ def _pair_bytes(schedule: Schedule) -> FloatArray:
 class CollectiveTests(_Tests, case=CollectiveCase, subjects="algorithms"):
     """Tests of the configured ``algorithms``.
 
-    Attributes:
-        ranks: Group sizes for which schedules are replayed.
-        fabrics: Small fabrics on which they are simulated; the kit's own where none are given.
+    Schedules are replayed for groups of all ``ranks``, and simulated on small ``fabrics``, by default the kit's own.
     """
 
     algorithms: ClassVar[Sequence[CollectiveAlgorithm]] = ()
@@ -281,8 +279,8 @@ def check_collective(
 ) -> None:
     """Check a configured algorithm: its schedules, how long they take, and what it refuses; see ``check_topology``.
 
-    Schedules are replayed for groups of ``ranks``, of many shapes, and simulated on small ``fabrics``, by default a
-    switch, a ring, a mesh and a torus of the kit.
+    Schedules are replayed for groups of ``ranks``, of many shapes, and simulated on small ``fabrics``, by default the
+    kit's.
     """
     case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics)
     check_all("collective", case, expected_failures)

@@ -51,15 +51,12 @@ class _Step(Workload):
     name: ClassVar[str] = "kit-step"
 
     def mesh(self, system: System) -> DeviceMesh:
-        del system
         return DeviceMesh({"dp": 4})
 
     def work(self, system: System) -> Work:
-        del system
         return Work(samples=8)
 
     def graph(self, system: System) -> TaskGraph:
-        del system
         builder = GraphBuilder(4)
         everybody = np.arange(4)
         layer = builder.compute("layer", everybody, flops=1e12)

@@ -8,18 +8,8 @@ from functools import partial
 import numpy as np
 from attrs import evolve
 
-from fredfw.fabric import (
-    Capabilities,
-    Dimension,
-    Fabric,
-    GroupLinks,
-    GroupView,
-    Level,
-    NodeKind,
-    ShortestPathRouter,
-    product_fabric,
-)
-from fredfw.fabric.view import KINDS, Kind
+from fredfw.fabric import Dimension, Fabric, NodeKind, ShortestPathRouter, product_fabric
+from fredfw.fabric.view import KINDS, Capabilities, GroupLinks, GroupView, Kind, Level
 from fredfw.typing import IntArray
 
 _IN_NETWORK = Capabilities(reduces=True, multicasts=True)

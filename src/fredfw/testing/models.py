@@ -71,12 +71,7 @@ class PlacementCase(Deterministic[Placement, tuple[Fabric, DeviceMesh], IntArray
 
 
 class PlacementTests(_Tests, case=PlacementCase, subjects="placements"):
-    """Tests of the configured ``placements``, each on every fabric.
-
-    Attributes:
-        fabrics: Where workers are placed; the kit's own fabrics where none are given.
-        meshes: Workers to place, where there are NPUs for them.
-    """
+    """Tests of the configured ``placements``, for ``meshes`` on ``fabrics`` with room, by default the kit's own."""
 
     placements: ClassVar[Sequence[Placement]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()

@@ -171,16 +171,13 @@ class TopologyTests(_Tests, case=TopologyCase, subjects="topologies"):
 def check_topology(
     topology: Topology, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
 ) -> None:
-    """Check a configured topology: what it builds, the routes through it, and what it says of itself.
+    """Check a configured topology; a ``ConformanceError`` lists every check that fails, with what to mend.
 
     Args:
         topology: What to check.
         plugin: The module or object whose hooks register it, to check that as well.
         expected_failures: By the name of a check, the reason why it cannot hold. No reason, a check that holds after
             all, or one that does not exist is a failure, too.
-
-    Raises:
-        ConformanceError: It breaks the contract; lists every check that fails, with what to mend.
     """
     check_all("topology", TopologyCase(subject=topology, plugin=plugin), expected_failures)
 

@@ -160,10 +160,8 @@ def totals(graph: TaskGraph) -> dict[str, float]:
 class WorkloadTests(_Tests, case=WorkloadCase, subjects="workloads"):
     """Tests of the configured ``workloads``, on the machine ``system``.
 
-    Attributes:
-        conserved: Totals on which all ``workloads`` must agree, because they are the same work split in different ways:
-            ``flops``, ``bytes`` (of local memory), labels of communication, or fields of ``Work`` such as ``samples``;
-            none if they are different work.
+    Where they are the same work split in different ways, ``conserved`` are totals on which all must agree: ``flops``,
+    ``bytes`` (of local memory), labels of communication, or fields of ``Work`` such as ``samples``.
     """
 
     workloads: ClassVar[Sequence[Workload]] = ()
@@ -191,9 +189,7 @@ def check_workload(
 ) -> None:
     """Check a configured workload on the machine ``system``; see ``check_topology``.
 
-    ``splits`` are configurations that do the same work with other (MP, DP, PP), and ``conserved`` the totals in which
-    all must agree: ``flops``, ``bytes`` (of local memory), a label for the bytes that are communicated under it, or a
-    field of ``Work``, such as ``samples``.
+    ``splits`` do the same work with other (MP, DP, PP), so that all agree in ``conserved``, as in ``WorkloadTests``.
     """
     case = WorkloadCase(subject=workload, plugin=plugin, system=system, splits=splits, conserved=conserved)
     check_all("workload", case, expected_failures)
