@@ -13,20 +13,7 @@ from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Row, Saving, Status
 from fredfw.report.cells import TIME, Group, best_cells, groups, measure, settings
 from fredfw.report.comparison import saving_name
-from fredfw.report.pictures import (
-    At,
-    Axis,
-    Bar,
-    Bars,
-    Curves,
-    Dot,
-    Dots,
-    HeatMap,
-    Picture,
-    Series,
-    coloured,
-    spans,
-)
+from fredfw.report.pictures import At, Axis, Bar, Bars, Curves, Dot, Dots, HeatMap, Picture, Series, coloured, spans
 from fredfw.report.runs import result_name
 from fredfw.units import Unit, render
 
@@ -42,8 +29,7 @@ _Best = Collection[tuple[str, str]]
 def charts(rows: Sequence[Row]) -> list[Picture]:
     """Return what to draw of ``rows``: maps of two numeric fields, lines over one, or else bars.
 
-    The speed-up stands at the end of bars, and a mark where they would end at the published one. A single line whose
-    times span less than a decade is drawn as bars, too. ``measure`` says what rows are compared by.
+    Bars end in the speed-up, with a mark at the published time. A single line over less than a decade is bars, too.
     """
     best = best_cells(rows)
     return [chart for group in groups(rows) for chart in _charts(group, best)]

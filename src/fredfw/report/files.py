@@ -69,9 +69,9 @@ def compressed(path: str | Path, content: str | bytes) -> str | bytes:
 def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[str | Path] = ()) -> Iterator[None]:
     """Write all of ``contents`` (text as UTF-8, by path), or nothing: aside at first, and renamed after the block.
 
-    Where the block or a rename fails, every path has its old content again. A symbolic link is followed. A device or a
-    pipe is written directly, before the block, because a rename cannot replace it. What processes that were killed have
-    left in the same directories is removed. Of ``folders`` those that are missing are made.
+    Where the block or a rename fails, every path has its old content again. A symbolic link is followed; a device or a
+    pipe, which a rename cannot replace, is written before the block. What killed processes have left is removed.
+    Missing ``folders`` are made.
     """
     data = {path: one.encode() if isinstance(one, str) else one for path, one in contents.items()}
     targets = {path: _resolve(path) for path in data}

@@ -68,9 +68,9 @@ def _text(said: Spans, style: str = "") -> Text:
 class _Stacked:
     """A table whose numbers are never cut or wrapped.
 
-    Where it is too wide for a terminal, it is several tables, each of which begins with the columns that say what a row
-    is, and leaves out rows that have nothing else in it. Where there is no terminal, every row stays on one line, so
-    that other programs can read it. One with prose is one table, whose prose takes several lines.
+    Where it is too wide for a terminal, it is several, each with the columns that say what a row is, without rows that
+    have nothing else in it. Elsewhere a row stays on one line, for other programs. Prose takes several lines of one
+    table.
     """
 
     table: Table

@@ -1,7 +1,6 @@
-"""The comparison, and its savings, as pictures that are legible at the width of a paper's column.
+"""The comparison, and its savings, as ``charts`` says, legible at the width of a paper's column; needs matplotlib.
 
-Times are absolute: every panel has an axis in a unit of its own. ``charts`` says what is drawn. Importing this module
-needs matplotlib.
+Times are absolute: every panel has an axis in a unit of its own.
 """
 
 from __future__ import annotations
@@ -32,17 +31,7 @@ from fredfw.experiment.results import Comparison, Saving
 from fredfw.report.cells import exposed
 from fredfw.report.charts import charts, saving_maps
 from fredfw.report.numbers import unit_for
-from fredfw.report.pictures import (
-    LINES,
-    Axis,
-    Bars,
-    Curves,
-    HeatMap,
-    Picture,
-    colours as colours_of,
-    line_colour,
-    spans,
-)
+from fredfw.report.pictures import LINES, Axis, Bars, Curves, HeatMap, Picture, colours, line_colour, spans
 from fredfw.typing import FloatArray
 
 # Points: as small as the small print of a paper at the width of its column, not smaller.
@@ -108,7 +97,7 @@ def drawn(figure: Figure, file_format: str) -> bytes:
 
 def comparison_figure(comparison: Comparison) -> Figure:
     pictures = charts(comparison.rows)
-    known = colours_of([one for one in pictures if isinstance(one, Bars)])
+    known = colours([one for one in pictures if isinstance(one, Bars)])
     with rc_context(FONTS):
         panels: dict[type, Callable[[Any], _Panel]] = {Bars: partial(_bars, known), Curves: _curves, HeatMap: _heat}
         stacks = _stacked([*(panels[type(one)](one) for one in pictures), *_legend(pictures, known)])

@@ -1,9 +1,8 @@
-"""A run as a Chrome trace (Trace Event Format), which Perfetto and chrome://tracing open.
+"""A run as a Chrome trace, which Perfetto and chrome://tracing open.
 
-One process per NPU; in it one thread for computation, one for what the NPU waits for (exposed time), and one per label
-of communication, with further ones where spans of a label overlap. One process more for the network, with a counter per
-tier of links. Format: "Trace Event Format", Google: complete events (``X``), metadata (``M``), flows (``s``, ``f``) and
-counters (``C``).
+One process per NPU, with threads for computation, what it waits for (exposed time), and each label of communication,
+further ones where spans overlap. One process for the network, with a counter per tier of links. Format: "Trace Event
+Format", Google: complete events (``X``), metadata (``M``), flows (``s``, ``f``) and counters (``C``).
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ _POINTS = 20_000  # of a counter
 
 
 def trace_to_json(result: RunResult, ranks: str = "") -> str:
-    """Return the timeline of ``result`` as JSON; a span of several ranks appears on each of their NPUs.
+    """Return the timeline of ``result`` as JSON, with a span on each NPU of its ranks, all or such as ``0-7,64``.
 
-    Times are on a grid of 1 ns, the resolution of the viewers. Start and end are rounded, not start and duration, so
-    that spans that follow each other never overlap. Ranks are those to show, such as ``0-7,64``; all by default.
+    Times are on a grid of 1 ns, as in viewers. Starts and ends are rounded, so that spans in turn never overlap.
     """
     count = result.timeline.graph.ranks
     chosen = parse_numbers(ranks, count, what="rank", key="ranks") if ranks else range(count)
@@ -162,10 +160,9 @@ def _nanoseconds(seconds: FloatArray) -> IntArray:
 
 
 def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> Iterator[Event]:
-    """Yield the mean utilisation of the links of each tier, in per cent, whenever it changes.
+    """Yield the mean utilisation of the links of each tier, in per cent, whenever it changes; times are nanoseconds.
 
-    What a label moves over a tier is spread over the spans of that label, in proportion to what each puts there, and
-    evenly over the time of each. Starts and ends of spans are nanoseconds.
+    What a label moves over a tier is spread over its spans by what each puts there, and evenly over the time of each.
     """
     fabric, network = result.fabric, len(result.fabric.npus)
     begin = np.asarray(start, dtype=np.int64)
