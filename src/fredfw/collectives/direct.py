@@ -18,8 +18,8 @@ from fredfw.fabric.view import GroupView
 class DirectAlgorithm(CollectiveAlgorithm):
     """Every pair of ranks that has something to exchange does so at once, in one phase.
 
-    An all-reduce is a direct reduce-scatter and then a direct all-gather. A rooted pattern is an exchange of the root
-    with every other rank. Pairs without bytes in an all-to-all-v are left out.
+    An all-reduce is a direct reduce-scatter and then a direct all-gather; in a rooted pattern the root exchanges with
+    all others. Pairs without bytes in an all-to-all-v are left out.
     """
 
     name: ClassVar[str] = "direct"

@@ -1,8 +1,7 @@
 """What an algorithm writes: phases of transfers between ranks, as arrays, without links and without times.
 
-Data is cut into numbered chunks. A phase holds transfers that start together; it may repeat, each time moving on to
-other chunks, so that a ring over 100,000 ranks is one phase and not 99,999. Phases form a DAG; ``sequence``,
-``parallel`` and ``pipelined`` compose schedules.
+Data is cut into numbered chunks. Transfers of a phase start together; it may repeat, each time on other chunks, so that
+a ring over 100,000 ranks is one phase and not 99,999. Phases form a DAG.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The symbolic check that a schedule does what its pattern promises.
 
-The state says which ranks' contributions are in each rank's copy of each chunk: a boolean array over rank, chunk and
-contributor. A pattern is where the chunks start and where they must end; at the end, a chunk holds the contributions
-of all ranks that started with it, each once.
+The state says which ranks' contributions are in each rank's copy of each chunk. A pattern is where the chunks start and
+where they must end; at the end, a chunk holds the contributions of all ranks that started with it, each once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Plugins: how fredfw learns about your topology, algorithm or workload.
 
 A plugin is an attrs class and one function. The class derives from one of fredfw's interfaces and has a ``name``; its
-fields are its configuration, and ``fredfw plugins show`` prints its docstring. The function is a *hook*, see
-``fredfw.plugin.spec``: it registers the class, and ``@hookimpl`` marks it. ``fredfw new topology NAME`` writes a whole
-one, which docs/tutorials/plugin-author.md explains; docs/plugins.md says how plugins are found and switched off.
+fields are its configuration. The function is a *hook*, see ``fredfw.plugin.spec``: it registers the class, and
+``@hookimpl`` marks it. ``fredfw new topology NAME`` writes a whole one, which docs/tutorials/plugin-author.md explains.
 """
 
 from __future__ import annotations

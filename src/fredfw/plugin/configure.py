@@ -56,13 +56,12 @@ def build(
     registries: Registries = tuple,
     folder: Path | None = None,
 ) -> T:
-    """Return an instance of an attrs class, configured by a table.
+    """Return an instance of an attrs class, configured by a table; ``PluginError`` where the class cannot be.
 
-    Values must have the types of the fields: an integral float may be an integer, and a list a tuple or a set, but
-    nothing else is guessed. A field with a converter gets its value as it is. Tables fill fields whose type is an attrs
-    class. A field whose type is an interface of plugins, such as ``Topology``, takes what ``choose`` takes, of the
-    ``registries``. Paths of files are relative to ``folder``, by default the working directory. Messages name
-    ``key_prefix``, the path of the table. Where the class cannot be configured, that is a ``PluginError``.
+    Values have the types of the fields; only an integral float may be an integer, and a list a tuple or a set. A field
+    with a converter gets its value as it is. Tables fill fields whose type is an attrs class. A field whose type is an
+    interface of plugins, such as ``Topology``, takes what ``choose`` takes, of the ``registries``. Files are relative
+    to ``folder``, by default the working directory. Messages name ``key_prefix``, the path of the table.
     """
     with _placed(key_prefix):
         return _Reader(registries, folder).build(cls, mapping)

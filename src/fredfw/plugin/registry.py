@@ -63,9 +63,8 @@ class PluginInfo:
 class Catalog(ABC, Generic[V]):
     """What is registered of one kind; iterating yields it in the order of the names.
 
-    What plugins register through ``hook`` is asked for and checked at the first look-up; what has an entry point is
-    imported and checked when it is used. What breaks the contract is left out alone, and so is a name that several
-    plugins register: which one was meant must not depend on the order of plugins.
+    What ``hook`` registers is checked at the first look-up, what has an entry point when it is used. What breaks the
+    contract is left out alone, and so is a name that several plugins register, lest their order matter.
     """
 
     wanted: ClassVar[str]  # what a hook returns a sequence of, in words
@@ -85,7 +84,6 @@ class Catalog(ABC, Generic[V]):
 
     def wrong(self, one: Any) -> str | None:
         """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
-        del one
         return None
 
     @abstractmethod

@@ -1,7 +1,6 @@
 """Results as JSON and CSV. Numbers are in SI units without prefixes; there is no NaN and no infinity in JSON.
 
-Every JSON document starts with ``format`` (what it is) and ``version`` (of that format), and its keys always come in
-the same order. CSV has one row per cell.
+JSON documents start with their ``format`` and its ``version``, and keys always come in the same order.
 """
 
 from __future__ import annotations

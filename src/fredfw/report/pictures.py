@@ -1,7 +1,4 @@
-"""Pictures as plain data: stacked bars, lines, maps of colours and points; and where values stand on an axis.
-
-``html.svg`` draws them in a page, ``plots`` in a file of its own.
-"""
+"""Pictures as plain data, and where values stand on an axis; ``html.svg`` and ``plots`` draw them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What is shown, as plain data: lines of text, headings, tables, pictures, and pages of them.
 
-A report is a list of parts. ``layout`` draws them on a terminal, ``html.page`` in a file; text is plain, and what has a
-meaning in a medium is escaped there.
+Text is plain: what has a meaning in a medium is escaped where that is drawn, in ``layout`` or ``html.page``.
 """
 
 from __future__ import annotations

@@ -337,8 +337,7 @@ def _has_loop(fabric: Fabric, routes: Routes, flow: int, source: int, destinatio
     """Return whether the links of ``flow`` cannot be those of paths without loops.
 
     Such paths pass each node at most once with the whole flow, and neither enter the source nor leave the destination.
-    Every link is on one: it can be reached from the source without the node that it leads to, and the destination from
-    there without the node that it leaves.
+    Each link can be reached from the source without its far end, and reaches the destination without its near end.
     """
     part = slice(routes.offsets[flow], routes.offsets[flow + 1])
     near, far = fabric.sources[routes.links[part]], fabric.destinations[routes.links[part]]

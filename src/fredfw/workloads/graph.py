@@ -48,8 +48,7 @@ class TaskGraph:
         flops: ``(T,)`` floating-point operations per rank (compute).
         bytes: ``(T,)`` read and written in local memory per rank (compute), the size of the collective or transfer per
             group (nccl-tests: per-rank buffer), or of each group's stream (load, store).
-        seconds: ``(T,)`` of a compute task whose duration is known, else NaN: it follows from FLOPs and bytes. Of a
-            wait what its ranks wait once all are there.
+        seconds: ``(T,)`` of computations, NaN where they follow from FLOPs and bytes, or of a wait of all its ranks.
         patterns: ``(T,)`` of collectives, transfers and messages; ``None`` for other kinds.
         members: ``(T,)`` index into ``tables``.
         tables: Ranks, ``(groups, size)``; of compute ``(ranks,)``, send and receive ``(1,)``, wait ``(1, size)``.
@@ -57,8 +56,7 @@ class TaskGraph:
         controller_tables: ``(groups,)`` controller numbers, one per group of the task's member table.
         dependency_offsets: ``(T + 1,)``.
         dependencies: Of task ``t``, ``dependencies[dependency_offsets[t]:dependency_offsets[t + 1]]``.
-        blocks: ``(T,)`` repeated block that a task is in, -1 for none. The first tasks of a repetition wait for the
-            last ones of the one before.
+        blocks: ``(T,)`` block that a task is in, or -1; its first tasks wait for the last ones of a repetition before.
         repeats: ``(T,)`` how often the block of a task repeats, 1 outside blocks.
         kernels: ``(T,)`` index into ``kernel_tables`` for computations whose kernels are known, else -1.
         kernel_tables: The kernels of a computation, per rank.
@@ -138,8 +136,8 @@ class TaskGraph:
             dependencies: Node ``i`` depends on those from ``dependency_offsets[i]`` to ``dependency_offsets[i + 1]``.
             seconds: ``(N,)`` duration of computations; NaN where it follows from FLOPs and bytes.
             flops: ``(N,)`` floating-point operations of computations.
-            bytes: ``(N,)`` that computations read and write; the size of collectives (nccl-tests: per-rank buffer; 0
-                only synchronises), sends, receives (0 takes any message), loads and stores.
+            bytes: ``(N,)`` that computations read and write, or the size (nccl-tests: per-rank buffer); a collective
+                of 0 only synchronises, and a receive of 0 takes any message.
             label: ``(N,)`` index into ``label_names``; by default ``compute`` and ``communication``.
             label_names: What time is charged to; ``compute`` and ``bubble`` are not for communication.
             pattern: ``(N,)`` index into ``tuple(Pattern)`` for collectives.

@@ -1,7 +1,6 @@
 """Nodes of traces, one for each rank and operation, become the tasks of a graph.
 
-The nodes of a collective become one task of all its members. A send is matched with the receive that gets its message.
-Then tasks are sorted, so that each comes after those it waits for.
+A collective becomes one task of all its members, a send is matched with its receive, and then tasks are sorted.
 """
 
 from __future__ import annotations

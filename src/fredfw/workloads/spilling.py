@@ -31,9 +31,8 @@ class Spill:
     def moved(self, kind: TaskKind, microbatches: int) -> float:
         """Return the bytes that each NPU loads or stores in an iteration.
 
-        It loads weights forward and backward for each microbatch, gradients for each one that is added to them,
-        activations for each one's backward pass, and the optimizer state and a cache once. It stores as much, but
-        updated weights once.
+        It loads weights twice and gradients once for each microbatch, the activations of each, and the optimizer state
+        and a cache once. It stores as much, but weights once.
         """
         weights = 1.0 if kind is TaskKind.STORE else 2.0 * microbatches
         times = {"weights": weights, "gradients": microbatches, "activations": microbatches / self.in_flight}
