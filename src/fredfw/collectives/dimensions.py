@@ -114,8 +114,7 @@ class LevelSteps:
 
         ``size`` is bytes of the per-rank buffer, ``order`` that of the levels in a reduce-scatter, by default as they
         come, ``way`` 1 for rings to the next position, or -1 to the previous one, with channels of their own.
-        ``InputError`` where the group is not a full product of positions, ``ScheduleError`` where a pattern or step is
-        not possible.
+        ``InputError`` where the group is not a full product of positions, ``ScheduleError`` for impossible steps.
         """
         levels = self.view.levels
         channels = [place + len(levels) * (way < 0 and _is_ring(level)) for place, level in enumerate(levels)]

@@ -30,7 +30,7 @@ PROOFS = "replay", "author", "none"
 class Phase:
     """Transfers that start together; all reads of a repetition happen before its writes.
 
-    At repetition ``t`` (from 0), row ``i`` carries the ``count[i]`` chunks
+    At repetition ``t`` (from 0), row ``i`` carries from rank ``source[i]`` to ``destination[i]`` the chunks
     ``base[i] + (offset[i] + t * stride[i] + j) mod modulus[i]`` for ``j = 0 .. count[i] - 1``.
 
     Rows that share a number in ``stream`` are *one* in-network transfer: the network combines the chunks of all its
@@ -42,8 +42,6 @@ class Phase:
     Columns are ``(rows,)``; each row carries at least one chunk, and none twice, else it is a ``ScheduleError``.
 
     Args:
-        source: Rank that sends.
-        destination: Rank that receives.
         base: First chunk of the block the row works in.
         offset: Where in the block repetition 0 starts.
         stride: How far the start moves with each repetition.
@@ -54,8 +52,7 @@ class Phase:
         repeat: How often the phase runs, one repetition after the other.
         after: Indices of the phases of the same schedule that must be done first.
         channel: Number of the channel on which the phase takes a turn, or -1. In a group, a channel has one at a time.
-        turn: Number of the turn that it shares with phases of its channel, which it holds until all are over; or -1 for
-            one of its own.
+        turn: Number of the turn that it shares with phases of its channel, which it holds until all are over, or -1.
         behind: Indices of earlier phases whose bytes must have left their sources first, as sends of a thread block.
         room: Indices of earlier phases that the destinations must be done with first, to have a free slot.
     """

@@ -26,8 +26,7 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
 
     Sizes are compared as ``check_sizes`` does, and nothing else where the ``proof`` is not ``replay``; where a
     ``request`` is given, pattern, group, root and bytes must be its. Where chunks have sizes of their own
-    (all-to-all-v), one of no bytes need not arrive. Takes about ``(ranks + 10 * phases) * ranks * chunks`` bytes of
-    memory.
+    (all-to-all-v), one of no bytes need not arrive. Takes ``(ranks + 10 * phases) * ranks * chunks`` bytes or so.
     """
     check_sizes(schedule, request)
     if schedule.proof != "replay":

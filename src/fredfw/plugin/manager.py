@@ -186,8 +186,7 @@ class PluginManager:
     def load_file(self, path: str | Path) -> None:
         """Add, for this manager only, the plugin in a Python file that is not installed; once, however often asked.
 
-        ``InputError`` where there is no such file, or it has changed since; ``PluginError`` where it breaks the
-        contract.
+        ``InputError`` where there is no such file, or it has changed since; ``PluginError`` where it is broken.
         """
         accepted, given = "a Python file", str(path)
         file = resolved(path, accepted)

@@ -115,6 +115,5 @@ def fredfw_after_run(result: RunResult) -> None:
 def fredfw_on_run_error(experiment: Experiment, error: Exception) -> None:
     """Note that a run or comparison of ``experiment`` failed with ``error``, which is raised again afterwards.
 
-    Called at most once per run, after ``fredfw_before_run``. An exception raised here is a warning, lest it hide
-    ``error``.
+    Called at most once per run, after ``fredfw_before_run``. An exception raised here is only a warning.
     """

@@ -69,8 +69,7 @@ class _Stacked:
     """A table whose numbers are never cut or wrapped.
 
     Where it is too wide for a terminal, it is several, each with the columns that say what a row is, without rows that
-    have nothing else in it. Elsewhere a row stays on one line, for other programs. Prose takes several lines of one
-    table.
+    have nothing else in it. Elsewhere a row stays on one line, for other programs. Prose takes several.
     """
 
     table: Table

@@ -279,8 +279,7 @@ def check_collective(
 ) -> None:
     """Check a configured algorithm: its schedules, how long they take, and what it refuses; see ``check_topology``.
 
-    Schedules are replayed for groups of ``ranks``, of many shapes, and simulated on small ``fabrics``, by default the
-    kit's.
+    Schedules are replayed for groups of ``ranks``, of many shapes, and simulated on small ``fabrics``, or the kit's.
     """
     case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics)
     check_all("collective", case, expected_failures)

@@ -19,7 +19,6 @@ class GradientBuckets:
     Args:
         groups: ``(groups, members)`` ranks with the same weights; a single member has nothing to reduce.
         capacity: Bytes that fill a bucket. 0: each layer has its own; infinity: there is one, which ``flush`` reduces.
-        label: Of the all-reduces.
     """
 
     builder: GraphBuilder

@@ -2,8 +2,7 @@
 
 A task may stand for many ranks at once (SPMD), so a graph is as large for 20 ranks as for 20,000. Dependencies hold
 rank by rank: where task B depends on task A, rank r of B waits for rank r of A, if it has a part in A. A group's
-communication starts when the last of the members that it waits for has arrived; the groups of a task start and end on
-their own.
+communication starts when the last of the members that it waits for has arrived; each group of a task on its own.
 """
 
 from __future__ import annotations

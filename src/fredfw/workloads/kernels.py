@@ -27,9 +27,6 @@ class Gemm:
     Where workers split a matrix, a dimension may be a fraction; none is negative or not finite (``InputError``).
 
     Args:
-        m: Rows of the result.
-        n: Columns of the result.
-        k: Inner dimension.
         batch: How many there are.
         width: Bytes of a number.
     """

@@ -48,7 +48,6 @@ class MemoryUse:
     """Bytes that one NPU needs at its fullest, by what they hold.
 
     Args:
-        weights: Parameters.
         activations: Activations kept for the backward pass.
         in_flight: Microbatches whose activations those are; a part of one where chunks of layers take turns.
         must_fit: Whether the execution mode needs all of it in the NPU's memory at once.
@@ -205,10 +204,8 @@ class TraceInfo:
         rank: Whose trace it is; ``None`` where neither its name nor its content says.
         nodes: Number of nodes by type, as the format calls the types.
         seconds: Sum of the durations of those, by type.
-        calls: What is communicated.
         communicators: Ranks by name of the communicator, as far as the file or one beside it has them.
-        dependencies: Number of dependencies between nodes.
-        dangling: How many of these are on a node that the file does not have.
+        dangling: How many of the ``dependencies`` between nodes are on one that the file does not have.
         flops: Floating-point operations of all computations.
         bytes: Bytes of local memory that they move.
         facts: What else the format says of the file, by name, such as a version.
