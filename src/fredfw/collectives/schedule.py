@@ -52,7 +52,7 @@ class Phase:
         repeat: How often the phase runs, one repetition after the other.
         after: Indices of the phases of the same schedule that must be done first.
         channel: Number of the channel on which the phase takes a turn, or -1. In a group, a channel has one at a time.
-        turn: Number of the turn that it shares with phases of its channel, which it holds until all are over, or -1.
+        turn: Number of the turn that it shares with phases of its channel until all are over; -1 for one of its own.
         behind: Indices of earlier phases whose bytes must have left their sources first, as sends of a thread block.
         room: Indices of earlier phases that the destinations must be done with first, to have a free slot.
     """

@@ -47,7 +47,7 @@ class TaskGraph:
         flops: ``(T,)`` floating-point operations per rank (compute).
         bytes: ``(T,)`` read and written in local memory per rank (compute), the size of the collective or transfer per
             group (nccl-tests: per-rank buffer), or of each group's stream (load, store).
-        seconds: ``(T,)`` of computations, NaN where they follow from FLOPs and bytes, or of a wait of all its ranks.
+        seconds: ``(T,)`` of computations, NaN where they follow from FLOPs and bytes, or of a wait once all are there.
         patterns: ``(T,)`` of collectives, transfers and messages; ``None`` for other kinds.
         members: ``(T,)`` index into ``tables``.
         tables: Ranks, ``(groups, size)``; of compute ``(ranks,)``, send and receive ``(1,)``, wait ``(1, size)``.
