@@ -33,17 +33,14 @@ def comet(ctx: click.Context, file: str, jobs: int, store: str | None, json_path
 
 
 def _document(problem: Problem, findings: Findings) -> str:
+    ratios = {"splits": findings.splits, "clusters": findings.clusters, "expansion": findings.gain and findings.gain[0]}
     content = {
         "format": "fredfw-comet",
         "version": 1,
         "title": problem.title,
         "cases": [{"name": one.name, "total": one.total, **_case(one)} for one in findings.cases],
         "best": [_best(one) for one in findings.best],
-        "ratios": {
-            "splits": findings.splits,
-            "clusters": findings.clusters,
-            "expansion": findings.gain and findings.gain[0],
-        },
+        "ratios": ratios,
         "published": asdict(problem.published),
         "assumed": list(problem.assumed),
     }
@@ -56,40 +53,26 @@ def _case(case: Case) -> dict[str, Any]:
 
 
 def _best(best: Best) -> dict[str, Any]:
-    expanded = [
-        {"bandwidth": bandwidth, "split": case.name, "gain": best.gain(bandwidth)}
-        for bandwidth, case in best.expanded.items()
-    ]
+    expanded = [{"bandwidth": one, "split": case.name, "gain": best.gain(one)} for one, case in best.expanded.items()]
     return {"cluster": best.cluster, "local": best.local and best.local.name, "expanded": expanded}
 
 
 def _report(problem: Problem, findings: Findings) -> list[Any]:
     own = [one for one in findings.cases if one.cluster == BASE]
     fastest = problem.bandwidths[-1]
-    parts = list(dict.fromkeys(part for one in own for part, held in one.memory.items() if held))
+    parts = list(dict.fromkeys(part for one in own for part, size in one.memory.items() if size))
     title = f"{problem.title}: memory per NPU (expanded: with {_bytes(problem.memory)} more)"
-    rows: list[list[str]] = [
-        [
-            one.name,
-            *(_bytes(one.memory.get(part)) for part in parts),
-            _bytes(one.total or None),
-            one.fits if one.memory else "-",
-        ]
-        for one in own
-    ]
+    rows: list[list[str]] = []
+    for one in own:
+        held = [_bytes(one.memory.get(part)) for part in parts]
+        rows.append([one.name, *held, _bytes(one.total or None), one.fits if one.memory else "-"])
     report = table(title, ["split", *parts, "total", "fits"], rows)
     timed = [(one, one.expanded[fastest]) for one in own if one.expanded]
-    causes = list(dict.fromkeys(cause for _, time in timed for cause, spent in time.breakdown.items() if spent))
-    rows = [
-        [
-            one.name,
-            one.fits,
-            _rate(time.memory_bandwidth),
-            *(_seconds(time.breakdown.get(cause, 0.0)) for cause in causes),
-            _time(time),
-        ]
-        for one, time in timed
-    ]
+    causes = list(dict.fromkeys(cause for _, time in timed for cause, seconds in time.breakdown.items() if seconds))
+    rows = []
+    for one, time in timed:
+        spent = [_seconds(time.breakdown.get(cause, 0.0)) for cause in causes]
+        rows.append([one.name, one.fits, _rate(time.memory_bandwidth), *spent, _time(time)])
     title = f"Where the time goes, expanded memory at {_rate(fastest)}"
     report += ["", *table(title, ["split", "memory", "moves at", *causes, "iteration"], rows)]
     rows = [[one.name, *map(_time, (one.local, *map(one.expanded.get, problem.bandwidths)))] for one, _ in timed]
@@ -120,8 +103,7 @@ def _summary(problem: Problem, findings: Findings) -> list[Any]:
         [configuration, _times(findings.clusters), _times(published.clusters)],
         [f"most that expanded memory gains{where}", _times(gain and gain[0]), _times(published.expansion)],
     ]
-    title = f"Beside {published.source}" if published.source else "Ratios"
-    return table(title, ["ratio", "ours", "published"], rows)
+    return table(f"Beside {published.source}" if published.source else "Ratios", ["ratio", "ours", "published"], rows)
 
 
 def _bytes(value: float | None) -> str:

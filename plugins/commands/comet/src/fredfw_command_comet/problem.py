@@ -69,11 +69,8 @@ class Problem:
                     npu |= {"expanded_memory": self.memory, "expanded_memory_bandwidth": bandwidth}
                 fabrics[fabric_name(name, bandwidth)] = {**cluster, "npu": npu}
         name = ", ".join(f"{{{field}}}" for field in self.sweep)
-        return {
-            "title": self.title,
-            "fabrics": fabrics,
-            "workloads": {name: {"workload": dict(self.workload), "sweep": dict(self.sweep)}},
-        }
+        splits = {"workload": dict(self.workload), "sweep": dict(self.sweep)}
+        return {"title": self.title, "fabrics": fabrics, "workloads": {name: splits}}
 
     def blamed(self, error: InputError) -> InputError:
         """Return ``error`` of such an experiment as one of the file."""

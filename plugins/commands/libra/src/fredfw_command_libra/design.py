@@ -22,6 +22,7 @@ _LEAST = 1e-3  # share of the budget that a dimension has at least in a simulati
 _EXACT = 1e-9
 _GROUP = "all"
 _SHORTEST, _LONGEST = 1e-9, 1e6
+_Value = Callable[[FloatArray], float]  # what is minimised, of bandwidths
 
 
 @frozen
@@ -112,11 +113,9 @@ def _calibrated(job: Job, problem: Problem) -> Job:
 
     low, high = np.log(_SHORTEST), np.log(_LONGEST)
     if off(low) * off(high) > 0:
-        raise InputError(
-            f"no compute time makes {first:.2%} the best share of the first dimension",
-            key=f"workloads.{job.name}.calibration.split",
-            accepted="a split that is the best of some compute time",
-        )
+        message = f"no compute time makes {first:.2%} the best share of the first dimension"
+        key = f"workloads.{job.name}.calibration.split"
+        raise InputError(message, key=key, accepted="a split that is the best of some compute time")
     return evolve(job, compute=float(np.exp(scipy.optimize.brentq(off, low, high, xtol=1e-5, rtol=1e-9))))
 
 
@@ -160,7 +159,7 @@ class _Case:
             notes=tuple(dict.fromkeys(note for _, demand in self.parts for note in demand.notes)),
         )
 
-    def _value(self, programme: Programme, seconds: Callable[[FloatArray], float]) -> Callable[[FloatArray], float]:
+    def _value(self, programme: Programme, seconds: _Value) -> _Value:
         if self.objective == "time":
             return seconds
         return lambda bandwidths: seconds(bandwidths) * programme.dollars(bandwidths)
@@ -172,7 +171,7 @@ class _Case:
         own = all((one.network, one.budget) == (self.network.name, self.budget) for one in fits)
         return "calibrated" if own and self.objective == "time-cost" else "predicted"
 
-    def _published(self, best: Optimum, value: Callable[[FloatArray], float]) -> Published | None:
+    def _published(self, best: Optimum, value: _Value) -> Published | None:
         for one in self.problem.references:
             if (one.network, one.workload, one.objective) == (self.network.name, self.name, self.objective):
                 theirs = np.array(one.split)
@@ -240,11 +239,7 @@ class Simulations:
 
 
 def search(
-    value: Callable[[FloatArray], float],
-    starts: Sequence[FloatArray],
-    constraints: Sequence[Constraint],
-    budget: float,
-    evaluations: int,
+    value: _Value, starts: Sequence[FloatArray], constraints: Sequence[Constraint], budget: float, evaluations: int
 ) -> FloatArray:
     """Return what a pattern search finds from the best of ``starts``: the best of ``_moves``, then smaller ones."""
     tried = {one.tobytes(): value(one) for one in starts}
@@ -270,8 +265,7 @@ def search(
 def _moves(bandwidths: FloatArray, step: float, equalities: FloatArray) -> Iterator[FloatArray]:
     """Yield bandwidths near by; directions that an equality refuses are bent until it does not."""
     _, sizes, base = np.linalg.svd(equalities)
-    rank = int((sizes > _EXACT * sizes[0]).sum())
-    free = base[rank:]
+    free = base[int((sizes > _EXACT * sizes[0]).sum()) :]
     for giver, taker in permutations(range(len(bandwidths)), 2):
         wanted = np.zeros(len(bandwidths))
         wanted[giver], wanted[taker] = -1.0, 1.0

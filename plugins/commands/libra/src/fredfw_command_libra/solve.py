@@ -44,8 +44,7 @@ class Programme:
         return int(self.messages.shape[1])
 
     def seconds(self, bandwidths: FloatArray) -> float:
-        used = self.messages > 0
-        shares = np.divide(self.messages, bandwidths, out=np.zeros_like(self.messages), where=used)
+        shares = np.divide(self.messages, bandwidths, out=np.zeros_like(self.messages), where=self.messages > 0)
         return self.fixed + float(self.weights @ shares.max(axis=1, initial=0.0))
 
     def dollars(self, bandwidths: FloatArray) -> float:
@@ -130,9 +129,8 @@ def feasible(programme: Programme) -> FloatArray:
     named = ", ".join(dict.fromkeys(repr(one.text) for one in blamed))
     nothing = "this leaves nothing for a dimension that has traffic"
     why = "no bandwidths that add up to the budget meet this" if found is None else nothing
-    raise InputError(
-        f"{named}: {why}", key="constraints", accepted="constraints that some bandwidths of this budget meet"
-    )
+    accepted = "constraints that some bandwidths of this budget meet"
+    raise InputError(f"{named}: {why}", key="constraints", accepted=accepted)
 
 
 class _Tangents:
@@ -168,9 +166,8 @@ class _Tangents:
         """Return the best shares for the tangents, the time there, and how that changes with the cost."""
         programme, count = self.programme, self.programme.dimensions
         others = np.zeros(len(programme.messages))
-        rows = [
-            (np.append(left, others), sense, right) for left, sense, right in _rows(programme.constraints, programme)
-        ]
+        met = _rows(programme.constraints, programme)
+        rows = [(np.append(left, others), sense, right) for left, sense, right in met]
         if cost is not None:
             rows.append((np.append(cost[0], others), "=", cost[1]))
         bounds = [(float(low), 1.0) for low in self.lowest] + [(0.0, None)] * len(others)

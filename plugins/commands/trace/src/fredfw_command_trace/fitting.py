@@ -20,8 +20,7 @@ from fredfw.typing import FloatArray
 
 _T = TypeVar("_T")
 _KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
-# Sizes, FLOPs and times of a class lie within this factor.
-_FACTOR = 2.0
+_FACTOR = 2.0  # sizes, FLOPs and times of a class lie within this factor
 # At most so many quantiles are kept of a class.
 _QUANTILES = 32
 CONTEXT = 8  # what comes next, and what it depends on, depends on so many events before
@@ -93,10 +92,9 @@ def programs(graph: TaskGraph) -> list[list[Step]]:
     for task in _order(graph):
         kind = TaskKind(int(graph.kinds[task]))
         if kind not in _KINDS:
-            raise UnsupportedError(
-                f"task {graph.names[task]!r} is a {kind.name.lower()}",
-                accepted="computations, collectives, sends and receives, as traces have them",
-            )
+            message = f"task {graph.names[task]!r} is a {kind.name.lower()}"
+            accepted = "computations, collectives, sends and receives, as traces have them"
+            raise UnsupportedError(message, accepted=accepted)
         collective = kind is TaskKind.COLLECTIVE
         table = graph.tables[graph.members[task]]
         before: dict[int, list[int]] = {}

@@ -67,10 +67,8 @@ def _block(fabric: Fabric, level: Level) -> str:
     if kind not in _BLOCKS or not level.two_way or level.lanes > 1:
         ways = "" if level.two_way else "one-way "
         lanes = f" with {level.lanes} lanes" if level.lanes > 1 else ""
-        raise UnsupportedError(
-            f"fabric {fabric.name!r} has a {ways}{level.kind} of {level.size}{lanes}, which ASTRA-sim does not have",
-            accepted=_ACCEPTED,
-        )
+        what = f"{ways}{level.kind} of {level.size}{lanes}, which ASTRA-sim does not have"
+        raise UnsupportedError(f"fabric {fabric.name!r} has a {what}", accepted=_ACCEPTED)
     return _BLOCKS[kind]
 
 

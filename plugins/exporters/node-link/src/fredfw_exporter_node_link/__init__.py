@@ -58,17 +58,11 @@ def _attributes(fabric: Fabric) -> dict[str, Any]:
 
 
 def _nodes(fabric: Fabric) -> list[dict[str, Any]]:
-    columns = fabric.kinds, fabric.copies, fabric.reduces
-    found: list[dict[str, Any]] = [
-        {
-            "id": node,
-            "kind": NodeKind(kind).name.lower(),
-            "name": fabric.node_name(node),
-            "copies": copies,
-            "reduces": reduces,
-        }
-        for node, (kind, copies, reduces) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
-    ]
+    columns = zip(fabric.kinds.tolist(), fabric.copies.tolist(), fabric.reduces.tolist(), strict=True)
+    found: list[dict[str, Any]] = []
+    for node, (kind, copies, reduces) in enumerate(columns):
+        said = {"kind": NodeKind(kind).name.lower(), "name": fabric.node_name(node)}
+        found.append({"id": node, **said, "copies": copies, "reduces": reduces})
     if fabric.levels and fabric.coordinates is not None:
         for npu, place in zip(fabric.npus.tolist(), fabric.coordinates.tolist(), strict=True):
             found[npu]["coordinates"] = place
