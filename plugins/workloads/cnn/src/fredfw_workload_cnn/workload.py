@@ -11,19 +11,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from attrs import define, field, frozen
 
-from fredfw import (
-    DeviceMesh,
-    GradientBuckets,
-    GraphBuilder,
-    Label,
-    MemoryUse,
-    System,
-    TaskGraph,
-    Work,
-    Workload,
-    samples_per_replica,
-    units,
-)
+import fredfw
+from fredfw import DeviceMesh, GradientBuckets, GraphBuilder, Label, MemoryUse, System, TaskGraph, Work, Workload, units
 
 CLASSES = 1000
 
@@ -306,7 +295,7 @@ class Cnn(Workload):
         return Work(samples, model_flops=3 * samples * sum(block.flops for block in self.blocks), replicas=workers)
 
     def _samples(self, workers: int) -> int:
-        return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
+        return fredfw.samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
     def _compute(self, builder: GraphBuilder, direction: str, block: Block, samples: int, after: Sequence[int]) -> int:
         passes = 1 if direction == "forward" else 2

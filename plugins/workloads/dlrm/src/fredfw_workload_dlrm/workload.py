@@ -9,20 +9,8 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    DeviceMesh,
-    GradientBuckets,
-    GraphBuilder,
-    Label,
-    MemoryUse,
-    Pattern,
-    System,
-    TaskGraph,
-    Work,
-    Workload,
-    samples_per_replica,
-    units,
-)
+import fredfw
+from fredfw import DeviceMesh, GraphBuilder, Label, MemoryUse, Pattern, System, TaskGraph, Work, Workload, units
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 
@@ -90,13 +78,7 @@ class Shape:
 
     def _mlp(self, name: str, widths: tuple[int, ...]) -> tuple[Layer, ...]:
         return tuple(
-            Layer(
-                f"{name} {number}",
-                parameters=(inputs + self.biases) * outputs,
-                flops=2 * inputs * outputs,
-                moved=inputs + outputs,
-                stored=outputs,
-            )
+            Layer(f"{name} {number}", (inputs + self.biases) * outputs, 2 * inputs * outputs, inputs + outputs, outputs)
             for number, (inputs, outputs) in enumerate(pairwise(widths))
         )
 
@@ -253,7 +235,7 @@ class Dlrm(Workload):
 
     def samples(self, workers: int) -> int:
         """Return the samples of one worker."""
-        return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
+        return fredfw.samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
 
 class _Iteration:
@@ -266,7 +248,7 @@ class _Iteration:
         self._builder = GraphBuilder(workers)
         # Without overlap, only the end of the backward pass fills the bucket.
         capacity = workload.bucket if workload.overlap_dp else math.inf
-        self._buckets = GradientBuckets(self._builder, np.arange(workers), capacity)
+        self._buckets = fredfw.GradientBuckets(self._builder, np.arange(workers), capacity)
 
     def graph(self) -> TaskGraph:
         """The bottom MLP runs while embeddings are on their way. Backward is the reverse, then tables are updated."""
@@ -295,15 +277,12 @@ class _Iteration:
         """Add the work on the rows of all workers' samples: an update reads and writes each."""
         workload, samples = self.workload, self._samples * self.workers
         row = workload.shape.pooling * workload.embedding_bytes
-        return tuple(
-            self._builder.compute(
-                f"{name} of embeddings",
-                np.flatnonzero(self._widths == width),
-                bytes=samples * width * (passes * row + workload.activation_bytes),
-                after=after,
-            )
-            for width in np.unique(self._widths).tolist()
-        )
+        done = []
+        for width in np.unique(self._widths).tolist():
+            owners, moved = np.flatnonzero(self._widths == width), passes * row + workload.activation_bytes
+            size = samples * width * moved
+            done.append(self._builder.compute(f"{name} of embeddings", owners, bytes=size, after=after))
+        return tuple(done)
 
     def _exchange(self, name: str, after: tuple[int, ...], *, back: bool = False) -> tuple[int, ...]:
         if self.workers == 1:

@@ -8,19 +8,8 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from fredfw import (
-    DeviceMesh,
-    GradientBuckets,
-    GraphBuilder,
-    Label,
-    MemoryUse,
-    System,
-    TaskGraph,
-    Work,
-    Workload,
-    samples_per_replica,
-    units,
-)
+import fredfw
+from fredfw import DeviceMesh, GradientBuckets, GraphBuilder, Label, MemoryUse, System, TaskGraph, Work, Workload, units
 
 
 @frozen
@@ -222,7 +211,7 @@ class Gnmt(Workload):
         )
 
     def _samples(self, workers: int) -> int:
-        return samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
+        return fredfw.samples_per_replica(self.global_batch, workers, self.minibatch, _MINIBATCH)
 
     def _compute(self, builder: GraphBuilder, direction: str, layer: Layer, samples: int, after: Sequence[int]) -> int:
         passes = 1 if direction == "forward" else 2

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 UNIFORM, ZIPF, FROM_FILE = ROUTINGS = "uniform", "zipf", "file"
 DIRECT, INSIDE_FIRST, ACROSS_FIRST = DISPATCHES = "direct", "inside-first", "across-first"
-_CLOSE = 1e-6
-"""How far the sum of shares in a file may be from 1."""
+_CLOSE = 1e-6  # how far the sum of shares in a file may be from 1
 _ROUNDS = 10_000
 
 

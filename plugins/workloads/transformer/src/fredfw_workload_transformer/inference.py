@@ -9,21 +9,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import (
-    DeviceMesh,
-    Gemm,
-    GraphBuilder,
-    Kernels,
-    Label,
-    MemoryUse,
-    Pattern,
-    System,
-    TaskGraph,
-    Timeline,
-    Work,
-    limits,
-    units,
-)
+import fredfw
+from fredfw import DeviceMesh, GraphBuilder, Kernels, Label, MemoryUse, Pattern, System, TaskGraph, Work, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.model import FP16, Block, Cost, Style
@@ -32,8 +19,7 @@ from fredfw_workload_transformer.shaped import ModelWorkload
 PREFILL, DECODE, BOTH, DISAGGREGATED = PHASES = "prefill", "decode", "both", "disaggregated"
 FIRST_TOKEN, TOKEN = "first token", "token"
 """Names of the tasks that compute the logits of the first and of a later token."""
-_TOKEN_ID = 4
-"""Bytes of a token's number, which the last stage sends to the first one."""
+_TOKEN_ID = 4  # bytes of a token's number, which the last stage sends to the first one
 
 
 @frozen
@@ -44,7 +30,7 @@ class Latencies:
     tpot: float | None  # for each later token, mean; `None` without decode
 
 
-def latencies(timeline: Timeline, steps: int) -> Latencies:
+def latencies(timeline: fredfw.Timeline, steps: int) -> Latencies:
     """Return the latencies of an iteration of ``Inference`` with so many ``steps`` (``Inference.steps``)."""
     names = np.array(timeline.graph.names)[timeline.task]
     first, later = (timeline.end[names == name] for name in (FIRST_TOKEN, TOKEN))
@@ -203,8 +189,7 @@ class Inference(ModelWorkload):
             first, last = layers[0] or shape.first(), layers[-1] + 1
             held = range(first, last + (last == shape.layers))  # with embeddings and head
             weights = sum(block.parameters for layer in held for block in shape.blocks(layer, 1, tp))
-            cache = self.kv_bytes(tokens, tp) * len(layers) / shape.layers
-            uses.append(MemoryUse(weights=weights * FP16, cache=cache))
+            uses.append(MemoryUse(weights=weights * FP16, cache=self.kv_bytes(tokens, tp) * len(layers) / shape.layers))
         return max(uses, key=lambda use: use.total)
 
     def _pass(
@@ -232,7 +217,7 @@ class Inference(ModelWorkload):
                         after = (builder.collective(name, pattern, group, activations, label="tp", after=after),)
         shape, ranks = self.shape, stages[-1]
         read = shape.vocabulary * shape.hidden / len(ranks) * FP16
-        gemm = Gemm(batch, shape.vocabulary / len(ranks), shape.hidden)
+        gemm = fredfw.Gemm(batch, shape.vocabulary / len(ranks), shape.hidden)
         kernels = Kernels((gemm,), launches=1, graphed=True)
         name = FIRST_TOKEN if prefill else TOKEN
         after = (builder.compute(name, ranks, flops=gemm.flops, bytes=read, after=after, kernels=kernels),)
@@ -266,8 +251,7 @@ class Inference(ModelWorkload):
             some = [evolve(one, m=one.m / chosen, batch=one.batch * chosen) for one in routed]
             kernels = evolve(kernels, gemms=(*chain(*always), *some))
         if core is not None:
-            tokens = batch * (self.prompt_tokens if prefill else self.context)
-            moved += self.kv_bytes(tokens, tp) / self.shape.layers
+            moved += self.kv_bytes(batch * (self.prompt_tokens if prefill else self.context), tp) / self.shape.layers
             if not prefill:
                 flops += core.flops * (self.context - 1)
                 attentions = tuple(evolve(one, keys=self.context) for one in kernels.attentions)

@@ -15,12 +15,10 @@ from fredfw_workload_transformer import kernels
 from fredfw_workload_transformer.experts import Routing, uniform_shares
 from fredfw_workload_transformer.kernels import ELEMENTWISE, Pair, Sizes
 
-FP16 = 2
-"""Bytes per weight, gradient and activation."""
+FP16 = 2  # bytes per weight, gradient and activation
 OPERATIONS = "operations"
 """Recomputation of every second product, and of all that is neither product nor attention: torchtitan's default."""
-_ROUNDED = 256
-"""Llama's MLPs are as wide as a multiple of this (``multiple_of`` in its published code)."""
+_ROUNDED = 256  # Llama's MLPs are as wide as a multiple of this (``multiple_of`` in its published code)
 
 
 @frozen
@@ -221,15 +219,9 @@ class Shape:
                 (one.keys_values, shared * (one.width + one.values)),
                 (self.heads * values, h),
             )
+        heads = self.heads, shared, keys, values, projections
         return Sizes(
-            samples,
-            self.sequence,
-            h,
-            self.heads,
-            shared,
-            keys,
-            values,
-            projections,
+            *(samples, self.sequence, h, *heads),
             intermediate=self.intermediate or (4 * h if self.plain else -(-8 * h // (3 * _ROUNDED)) * _ROUNDED),
             plain=self.plain,
             mp=mp,
@@ -275,7 +267,7 @@ class Shape:
 
     def _mlp(self, sizes: Sizes) -> Block:
         launched, held = kernels.mlp(sizes), self._normed(sizes)
-        return self._linear("mlp", sizes, launched, norm=self._norm, held=held, reduced=True)
+        return self._linear("mlp", sizes, launched, held=held, reduced=True)
 
     def _experts(self, sizes: Sizes, style: Style) -> Block:
         """Return an MLP of experts; its numbers are those of the rank whose experts get most tokens."""
@@ -312,26 +304,21 @@ class Shape:
         )
 
     def _linear(
-        self,
-        name: str,
-        sizes: Sizes,
-        launched: Pair,
-        *,
-        count: int = 1,
-        norm: int = 0,
-        held: float = 0,
-        reduced: bool = False,
+        self, name: str, sizes: Sizes, pair: Pair, *, count: int = 1, held: float = 0, reduced: bool = False
     ) -> Block:
-        """Return ``count`` MLPs (a gated one has two matrices side by side); each token keeps ``held`` more bytes."""
+        """Return ``count`` MLPs (a gated one has two matrices side by side); each token keeps ``held`` more bytes.
+
+        One whose output is ``reduced`` by itself has a norm before it.
+        """
         matrices, h, width, mp = 2 if self.plain else 3, self.hidden, sizes.intermediate, sizes.mp
         weights = matrices * h * width + (width + h if self.plain else 0)
         return Block(
             name,
-            parameters=(count * weights + norm) / mp,
+            parameters=(count * weights + reduced * self._norm) / mp,
             flops=2 * sizes.tokens * matrices * h * width / mp,
             activations=sizes.tokens * (held + 2 * matrices * width / mp),
             reduced=reduced,
-            kernels=launched,
+            kernels=pair,
         )
 
     @property
@@ -397,8 +384,7 @@ PRESETS: Mapping[str, Shape] = {
 }
 
 
-_LAUNCHES = 2
-"""Of a weight gradient: its product, and the addition to the sum of the microbatches before."""
+_LAUNCHES = 2  # of a weight gradient: its product, and the addition to the sum of the microbatches before
 
 _NONE = Kernels()
 

@@ -88,10 +88,10 @@ def check_shard(shard: int, dp: int, ep: int) -> None:
 # How CP members bring keys and values together. Ring: each rank computes with those that it has, while it sends them to
 # the next rank (Liu et al. 2023, Ring Attention, arXiv 2310.01889). All-gather: ranks gather them before they compute
 # (Llama Team 2024, arXiv 2407.21783, section 3.3.2).
-RING, ALL_GATHER = "ring", "all-gather"
+RING = "ring"
 # Tokens of a CP member: one of the first parts of a sample and one of the last ones, so that all compute the same under
 # a causal mask (Llama Team 2024, section 3.3.2), or consecutive ones.
-ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
+ZIGZAG = "zigzag"
 
 
 # Passes over layers with equal blocks, with these blocks in order.
@@ -174,8 +174,7 @@ class Passes:
         """Add what ``_pass`` adds as one computation, and one communication of each pattern behind it."""
         key = tuple(way for way, _ in steps), self.shape.kind(run[0])
         if key not in self._merges:
-            costs = [self._cost(block, way) for way, blocks in steps for block in blocks]
-            self._merges[key] = sum(costs, start=Cost())
+            self._merges[key] = sum([self._cost(block, way) for way, blocks in steps for block in blocks], start=Cost())
         name = f"{steps[-1][0].value} {_span(run)} {suffix}"
         with self.builder.repeated(len(run)):
             self._compute(stage, name, self._merges[key], after)
@@ -298,8 +297,8 @@ class Passes:
         if not way.backward:
             self._compute(stage, name, linear, after)
             after = ()
-        attend = self._ring if self.workload.cp_communication == RING else self._gathered
-        after = attend(stage, name, each, way, after)
+        exchanged = self._ring if self.workload.cp_communication == RING else self._gathered
+        after = exchanged(stage, name, each, way, after)
         if way.backward:
             self._compute(stage, name, linear, after)
 
@@ -347,7 +346,7 @@ class Passes:
         """
         size = self.workload.cp
         members = np.arange(size)
-        if not (self.workload.skips and self.workload.cp_layout == CONTIGUOUS):
+        if not (self.workload.skips and self.workload.cp_layout != ZIGZAG):
             return np.full(size, size if step is None else 1)
         if step is None:
             return 2 * members + 1

@@ -88,18 +88,12 @@ class _Lane:
         passes, mesh = self.passes, self.passes.mesh
         if passes.workload.streams != "sharded" or mesh.size("dp") == 1:
             return after
-        return [
-            passes.builder.collective(
-                f"{name}, stage {stage}",
-                pattern,
-                mesh.groups("dp", pp=stage),
-                passes.weight_bytes(group[stage]),
-                label="dp",
-                after=after,
-            )
-            for stage in self.stages
-            if group[stage]
-        ]
+        found, add = [], passes.builder.collective
+        for stage in self.stages:
+            if group[stage]:
+                groups, size = mesh.groups("dp", pp=stage), passes.weight_bytes(group[stage])
+                found.append(add(f"{name}, stage {stage}", pattern, groups, size, label="dp", after=after))
+        return found
 
 
 def add_streaming(passes: Passes, microbatches: int, source: int | str) -> None:

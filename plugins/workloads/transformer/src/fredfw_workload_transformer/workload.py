@@ -17,17 +17,7 @@ from fredfw.units import counted
 from fredfw_workload_transformer.experts import DISPATCHES, ROUTINGS, UNIFORM, routing_of
 from fredfw_workload_transformer.kernels import ELEMENTWISE
 from fredfw_workload_transformer.model import FP16, OPERATIONS, Block, Style
-from fredfw_workload_transformer.passes import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    CONTIGUOUS,
-    RING,
-    SCATTER_GATHER,
-    ZIGZAG,
-    Passes,
-    Sharding,
-    check_shard,
-)
+from fredfw_workload_transformer.passes import ALL_REDUCE, RING, SCATTER_GATHER, ZIGZAG, Passes, Sharding, check_shard
 from fredfw_workload_transformer.shaped import ModelWorkload
 from fredfw_workload_transformer.stationary import ZERO_BUBBLE, add_stationary, in_flight, split_chunks
 from fredfw_workload_transformer.streaming import add_streaming, group_layers
@@ -81,7 +71,7 @@ def _check_context(workload: Transformer) -> None:
         raise InputError("without a mask all members compute the same", key="cp_layout", accepted="causal = true")
     if workload.skips and workload.cp_layout == ZIGZAG and sequence % (2 * cp):
         message = f"zigzag cannot cut the {sequence} tokens of a sample into 2 x {cp} parts"
-        raise InputError(message, key="cp", accepted=f"half of a divisor of {sequence}, or cp_layout = {CONTIGUOUS}")
+        raise InputError(message, key="cp", accepted=f"half of a divisor of {sequence}, or cp_layout = contiguous")
     if workload.tasks != "blocks":
         message = f"tasks = {workload.tasks} has no place for keys and values between computations"
         raise InputError(message, key="cp", accepted="1, or tasks = blocks")
@@ -240,7 +230,7 @@ class Transformer(ModelWorkload):
         "With ZeRO 1 and 2, all-reduce stands for both, once an iteration",
     )
     cp_communication: str = units.choice(
-        (RING, ALL_GATHER),
+        (RING, "all-gather"),
         help="how CP members exchange keys and values: from one to the next, or all before attention",
     )
     overlap_cp: bool = units.flag(True, help="ring: send keys and values while attention computes with them")
@@ -272,7 +262,7 @@ class Transformer(ModelWorkload):
         "one for each operation (eager PyTorch)",
     )
     cp_layout: str = units.choice(
-        (ZIGZAG, CONTIGUOUS),
+        (ZIGZAG, "contiguous"),
         help="causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the "
         "mask (Llama 3); contiguous: one part, so that the last member computes the most",
     )
