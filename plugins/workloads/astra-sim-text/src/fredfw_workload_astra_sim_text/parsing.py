@@ -92,8 +92,7 @@ def _header(policy: str, words: Sequence[str]) -> tuple[dict[str, int], dict[str
     at = 0
     while at < len(words):
         name = words[at].rstrip(":")
-        following = words[at + 1] if at + 1 < len(words) else ""
-        number = int(_number(following, "line 1", f"a number after {words[at]}"))
+        number = int(_number(words[at + 1] if at + 1 < len(words) else "", "line 1", f"a number after {words[at]}"))
         at += 2
         if name in lists:
             lists[name] = tuple(int(_number(one, "line 1", "numbers of layers")) for one in words[at : at + number])

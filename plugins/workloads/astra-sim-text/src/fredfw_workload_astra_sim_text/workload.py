@@ -182,8 +182,7 @@ class AstraSimText(Workload):
         if ranks % (model * experts * stages):
             message = f"{ranks} ranks cannot be split in {model} x {experts} x {stages}"
             raise InputError(message, file=self.file.path, accepted="a multiple of the model's group, ep and pp")
-        data = ranks // (model * experts * stages)
-        return DeviceMesh({MODEL: model, EXPERT: experts, DATA: data, STAGES: stages})
+        return DeviceMesh({MODEL: model, EXPERT: experts, DATA: ranks // (model * experts * stages), STAGES: stages})
 
     def labels(self, system: System) -> Mapping[str, Label]:
         """See ``Workload.labels``; activations come before gradients of weights."""

@@ -87,8 +87,7 @@ class Background(Workload):
 
     def graph(self, system: System) -> TaskGraph:
         ranks = self.mesh(system).ranks
-        expected = ranks * self.duration * self.offered(system) / self.size
-        limits.check("tasks", int(_TASKS * expected), key="duration")
+        limits.check("tasks", int(_TASKS * ranks * self.duration * self.offered(system) / self.size), key="duration")
         builder = GraphBuilder(ranks)
         for rank, messages in enumerate(self.messages(system)):
             before: tuple[int, ...] = ()

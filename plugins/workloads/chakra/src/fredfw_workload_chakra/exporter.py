@@ -12,19 +12,8 @@ from attrs import evolve, frozen
 from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, units
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray
-from fredfw_workload_chakra import et
-from fredfw_workload_chakra.trace import (
-    GROUP,
-    MEANT,
-    PATTERNS,
-    ROOT,
-    SECONDS,
-    SHARDS,
-    Collective,
-    Node,
-    NodeType,
-    Value,
-)
+from fredfw_workload_chakra import et, trace
+from fredfw_workload_chakra.trace import PATTERNS, Collective, Node, NodeType, Value
 
 # The first one of those that are the same pattern.
 COLLECTIVES: Mapping[Pattern, Collective] = {pattern: one for one, pattern in reversed([*PATTERNS.items()])}
@@ -141,14 +130,14 @@ class _Writer:
         attributes: dict[str, Value] = {
             "is_cpu_op": False,
             "comm_type": int(meant if size else Collective.BARRIER),
-            "comm_size": round(size / len(group) if meant in SHARDS else size),
+            "comm_size": round(size / len(group) if meant in trace.SHARDS else size),
         }
         if members != tuple(range(self.graph.ranks)):  # which need no name, and 0 would mean all
-            attributes[GROUP] = self.groups.setdefault(members, str(len(self.groups) + 1))
+            attributes[trace.GROUP] = self.groups.setdefault(members, str(len(self.groups) + 1))
         if not size and pattern is not Pattern.ALL_REDUCE:  # as which a barrier is read
-            attributes[MEANT] = int(meant)
+            attributes[trace.MEANT] = int(meant)
         if root:
-            attributes[ROOT] = group[root]
+            attributes[trace.ROOT] = group[root]
         for rank in group:
             self._node(task, rank, NodeType.COMM_COLL, attributes)
 
@@ -172,7 +161,7 @@ class _Writer:
         seconds = float(np.nan_to_num(self.graph.seconds[task]))
         micros = round(seconds * 1e6)
         if kind == NodeType.COMP and micros * 1e-6 != seconds:
-            attributes = {**attributes, SECONDS: seconds}
+            attributes = {**attributes, trace.SECONDS: seconds}
         number = len(self.nodes[rank])
         waits = self._before(task, rank) if before is None else before
         self.nodes[rank].append(Node(number, self.graph.names[task], kind, waits, (), micros, attributes))

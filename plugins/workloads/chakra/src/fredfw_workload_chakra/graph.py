@@ -244,19 +244,10 @@ def _columns(
     place = np.empty(len(trace), dtype=np.intp)
     place[order] = np.arange(len(trace))
     by_owner = np.argsort(place[owners], kind="stable")
-    columns = {
-        "kind": kind,
-        "counts": np.bincount(owners, minlength=len(trace)),
-        "seconds": _seconds(trace, kind != TaskKind.COMPUTE, workload, counts),
-        "flops": flops,
-        "bytes": np.where(calls | messages, size, moved),
-        "label": label,
-        "pattern": pattern,
-        "communicator": communicator,
-        "root": root,
-        "peer": peer,
-        "tag": tag,
-    }
+    columns = {"kind": kind, "flops": flops, "label": label, "pattern": pattern, "communicator": communicator}
+    columns |= {"root": root, "peer": peer, "tag": tag, "bytes": np.where(calls | messages, size, moved)}
+    columns["counts"] = np.bincount(owners, minlength=len(trace))
+    columns["seconds"] = _seconds(trace, kind != TaskKind.COMPUTE, workload, counts)
     columns = {name: values[order] for name, values in columns.items()}
     return {**columns, "dependencies": place[before][by_owner]}, order
 

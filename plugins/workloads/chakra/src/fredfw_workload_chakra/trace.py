@@ -49,11 +49,9 @@ PATTERNS: Mapping[Collective, Pattern] = {
     Collective.BARRIER: Pattern.ALL_REDUCE,
 }
 """What is simulated for each; a barrier is an all-reduce of nothing."""
-SHARDS = Collective.ALL_GATHER, Collective.GATHER
-"""Those whose ``comm_size`` is what one rank has."""
+SHARDS = Collective.ALL_GATHER, Collective.GATHER  # those whose ``comm_size`` is what one rank has
 
-SECONDS = "fredfw_seconds"
-"""An attribute of ours: the duration in seconds, where whole microseconds do not say it."""
+SECONDS = "fredfw_seconds"  # an attribute of ours: the duration in seconds, where whole microseconds do not say it
 ROOT = "fredfw_root"
 """An attribute of ours: the rank that is the root of a collective, where that is not the first of its communicator."""
 MEANT = "fredfw_comm_type"

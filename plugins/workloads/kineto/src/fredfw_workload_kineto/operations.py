@@ -34,10 +34,6 @@ class Profile:
     facts: Mapping[str, str | int | float]  # what else the file says of itself
 
 
-def recognised(head: bytes) -> bool:
-    return b'"traceEvents"' in head or b'"distributedInfo"' in head or b'"deviceProperties"' in head
-
-
 def read(file: File) -> Profile:
     with file.named():
         return _profile(_document(file.read()), file.path)

@@ -8,31 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import (
-    DeviceMesh,
-    Files,
-    Pattern,
-    System,
-    TaskGraph,
-    TaskKind,
-    Timeline,
-    TraceCalls,
-    TraceInfo,
-    TraceWorkload,
-    limits,
-    units,
-)
+import fredfw
+from fredfw import DeviceMesh, Files, Pattern, System, TaskGraph, TaskKind, TraceInfo, TraceWorkload, limits, units
 from fredfw.errors import InputError, placed
-from fredfw_workload_kineto.operations import (
-    COMMUNICATION,
-    NAME,
-    Call,
-    Operations,
-    only_step,
-    operations,
-    read,
-    recognised,
-)
+from fredfw_workload_kineto.operations import COMMUNICATION, NAME, Call, Operations, only_step, operations, read
 from fredfw_workload_kineto.order import COMPUTE, OBSERVED, WAITS, Node, Order, nodes, union
 
 _MICROSECOND = 1e-6
@@ -64,7 +43,7 @@ class Kineto(TraceWorkload):
 
     @classmethod
     def recognises(cls, name: str, head: bytes) -> bool:
-        return recognised(head)
+        return any(one in head for one in (b'"traceEvents"', b'"distributedInfo"', b'"deviceProperties"'))
 
     def mesh(self, system: System) -> DeviceMesh:
         """Return one axis of all ranks, and the process groups of the traces by what their time is charged to."""
@@ -184,7 +163,7 @@ class Kineto(TraceWorkload):
         for (operation, group), these in sorted(found.items()):
             sizes, durations = zip(*these, strict=True)
             numbers = sum(sizes), min(sizes), max(sizes), sum(durations)
-            calls.append(TraceCalls(operation, group, len(these), *numbers))
+            calls.append(fredfw.TraceCalls(operation, group, len(these), *numbers))
         facts: dict[str, str | int | float] = dict(profile.facts)
         facts["streams"] = len({one.stream for one in work.listed})
         facts["steps"] = ", ".join(map(str, profile.steps)) or "not marked"
@@ -223,7 +202,7 @@ def _total(intervals: Iterable[tuple[float, float]]) -> float:
     return float(np.diff(union(intervals), axis=1).sum())
 
 
-def uncovered(timeline: Timeline, rank: int = 0) -> float:
+def uncovered(timeline: fredfw.Timeline, rank: int = 0) -> float:
     """Return the seconds for which ``rank`` communicates while its GPU runs no other kernel.
 
     Time of the host covers nothing. It is the number that a result's notes give for the trace, of a simulated iteration

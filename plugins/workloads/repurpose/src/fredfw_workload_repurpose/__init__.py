@@ -9,24 +9,7 @@ from fredfw_workload_repurpose.plan import Plan, Problem, draw
 from fredfw_workload_repurpose.transform import at_random, by_magnitude, clustered, in_order, partitioned, rearranged
 from fredfw_workload_repurpose.workload import Repurpose
 
-__all__ = [
-    "Layer",
-    "Network",
-    "Plan",
-    "Planted",
-    "Problem",
-    "Repurpose",
-    "Weights",
-    "at_random",
-    "by_magnitude",
-    "clustered",
-    "draw",
-    "in_order",
-    "partitioned",
-    "planted",
-    "read",
-    "rearranged",
-    "write",
-]
+__all__ = ["Layer", "Network", "Plan", "Planted", "Problem", "Repurpose", "Weights", "draw", "planted", "read", "write"]
+__all__ += ["at_random", "by_magnitude", "clustered", "in_order", "partitioned", "rearranged"]
 
 fredfw_contract = 2

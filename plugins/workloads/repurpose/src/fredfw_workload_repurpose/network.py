@@ -108,8 +108,7 @@ class Layer:
 
     def apply(self, inputs: FloatArray) -> FloatArray:
         """Return ``(samples, outputs)`` sums for ``(samples, inputs)`` or ``(samples, inputs, taps)`` numbers."""
-        columns = np.reshape(inputs, (len(inputs), -1))
-        sums: FloatArray = columns @ self.weights.reshape(self.outputs, -1).T
+        sums: FloatArray = np.reshape(inputs, (len(inputs), -1)) @ self.weights.reshape(self.outputs, -1).T
         return sums if self.bias is None else sums + self.bias
 
 
@@ -214,7 +213,6 @@ def write(path: str | Path, network: Network, inputs: Sequence[ArrayLike] = ()) 
 
 
 def _arrays(file: File) -> Mapping[str, AnyArray]:
-    accepted = f"an .npz file with {_NAMES}"
     try:
         with zipfile.ZipFile(io.BytesIO(file.read())) as archive:
             # What is inside may be much longer than the file.
@@ -227,7 +225,7 @@ def _arrays(file: File) -> Mapping[str, AnyArray]:
                 arrays[name] = _array(archive, name)
             return arrays
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError) as error:
-        raise InputError(f"is not a whole .npz file: {error}", accepted=accepted) from None
+        raise InputError(f"is not a whole .npz file: {error}", accepted=f"an .npz file with {_NAMES}") from None
 
 
 def _array(archive: Mapping[str, AnyArray], name: str) -> AnyArray:
@@ -290,8 +288,7 @@ def _inputs(arrays: Mapping[str, AnyArray], network: Network) -> tuple[FloatArra
     for number, layer in enumerate(network.layers):
         name = f"inputs_{number}"
         if name not in arrays:
-            accepted = f"samples x {layer.inputs} x {layer.taps} numbers"
-            raise InputError("is missing", key=name, accepted=accepted)
+            raise InputError("is missing", key=name, accepted=f"samples x {layer.inputs} x {layer.taps} numbers")
         inputs.append(layer.read(arrays[name], key=name))
     return tuple(inputs)
 

@@ -11,8 +11,7 @@ from fredfw.typing import FloatArray, IntArray
 
 _SWEEPS = 5
 
-Partition = tuple[IntArray, ...]
-"""For the input and the output of each layer the ``(neurons,)`` worker of each neuron."""
+Partition = tuple[IntArray, ...]  # for the input and the output of each layer the ``(neurons,)`` worker of each neuron
 
 
 @frozen(eq=False)
@@ -35,13 +34,11 @@ class Workers:
         # A share that is whole, but for rounding, allows exactly that.
         fair = np.round(self.share(neurons), 9)
         lower = np.floor(fair * (1 - self.tolerance)).astype(np.intp)
-        upper = np.ceil(fair * (1 + self.tolerance)).astype(np.intp)
-        return lower, np.minimum(upper, neurons)
+        return lower, np.minimum(np.ceil(fair * (1 + self.tolerance)).astype(np.intp), neurons)
 
     def contiguous(self, neurons: int) -> IntArray:
         """Return ``(neurons,)`` workers of the neurons in their own order."""
-        ends = np.round(np.cumsum(self.share(neurons)) - 1e-9)
-        return np.searchsorted(ends, np.arange(neurons), side="right")
+        return np.searchsorted(np.round(np.cumsum(self.share(neurons)) - 1e-9), np.arange(neurons), side="right")
 
     def assigned(self, costs: FloatArray) -> IntArray:
         """Return ``(neurons,)`` workers of least ``(neurons, workers)`` costs: linear sum assignment (Munkres)."""

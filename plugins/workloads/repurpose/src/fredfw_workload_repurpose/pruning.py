@@ -61,8 +61,7 @@ def members(owners: IntArray, workers: int) -> BoolArray:
 
 def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> BoolArray:
     """Return ``(inputs, workers)`` whether ``(outputs, inputs)`` ``kept`` needs an input that a worker has not."""
-    used = kept.T.astype(float) @ members(after, workers)
-    return (used > 0) & ~members(before, workers)
+    return (kept.T.astype(float) @ members(after, workers) > 0) & ~members(before, workers)
 
 
 @frozen(eq=False)
@@ -157,11 +156,9 @@ class Pruner:
         """Return the layer with the units of ``selection`` alone between workers, refitted."""
         if selection.error > epsilon and self.received is not None:
             message = f"{self.received} activations leave an error of {selection.error:.3g}"
-            accepted = f"more, for an error of at most epsilon = {epsilon:g}"
-            raise InputError(message, key="received", accepted=accepted)
+            raise InputError(message, key="received", accepted=f"more, for an error of at most epsilon = {epsilon:g}")
         weights = self.weights.copy()
-        homes = selection.after if self.each else np.arange(selection.sent.shape[1])
-        for unit, home in enumerate(homes):
+        for unit, home in enumerate(selection.after if self.each else np.arange(selection.sent.shape[1])):
             dropped = np.flatnonzero((selection.before != home) & ~selection.kept[unit])
             rows = self._rows(selection.after, unit)
             weights[rows] = self._refitted(weights[rows], dropped)

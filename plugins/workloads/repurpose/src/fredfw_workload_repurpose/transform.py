@@ -16,8 +16,7 @@ from fredfw_workload_repurpose.partition import Partition, Workers, components, 
 from fredfw_workload_repurpose.plan import Plan, Problem
 from fredfw_workload_repurpose.pruning import Pruned, Pruner, Selection, members, sent
 
-_GAIN = 1e-3
-"""Least share of the activations that another round must save."""
+_GAIN = 1e-3  # least share of the activations that another round must save
 
 
 def rearranged(problem: Problem) -> Plan:

@@ -156,17 +156,8 @@ class Repurpose(Workload):
         """Return what is to be placed on the workers."""
         counts = (system.npus,) if self.workers is None else self.workers
         source = self._source(counts[0])
-        return Problem(
-            source.network,
-            counts,
-            self.epsilon,
-            source.inputs,
-            self.tolerance,
-            self.shares,
-            each=self.granularity == _WEIGHT,
-            received=self.received,
-            seed=self.seed,
-        )
+        known = source.network, counts, self.epsilon, source.inputs, self.tolerance, self.shares
+        return Problem(*known, each=self.granularity == _WEIGHT, received=self.received, seed=self.seed)
 
     def plan(self, system: System) -> Plan:
         """Return the network on its workers; raises as ``problem``, or if ``received`` makes a larger error."""
@@ -252,5 +243,4 @@ class Repurpose(Workload):
 
     def _steps(self, system: System) -> tuple[_Step, ...]:
         # Neither of these changes the network on its workers.
-        same = attrs.evolve(self, batch=1, overlap=True, weight_bytes=2.0, activation_bytes=2.0)
-        return _steps(same, system.npus)
+        return _steps(attrs.evolve(self, batch=1, overlap=True, weight_bytes=2.0, activation_bytes=2.0), system.npus)
