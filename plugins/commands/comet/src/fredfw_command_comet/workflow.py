@@ -152,9 +152,8 @@ def _timed(case: Case, workload: str, problem: Problem, times: Mapping[tuple[str
     expanded = {one: time for one, time in zip(problem.bandwidths, used, strict=True) if isinstance(time, Time)}
     if not expanded:
         return attrs.evolve(case, reason=next((cell for cell in cells if isinstance(cell, str)), ""))
-    return attrs.evolve(
-        case, local=expanded[problem.bandwidths[0]] if case.fits == "local" else None, expanded=expanded
-    )
+    local = expanded[problem.bandwidths[0]] if case.fits == "local" else None
+    return attrs.evolve(case, local=local, expanded=expanded)
 
 
 def _nothing_fits(problem: Problem, cases: list[Case]) -> InputError:

@@ -130,9 +130,8 @@ class Problem:
                 if "dimensions" not in table:
                     raise InputError("is missing", key="dimensions", accepted="a list such as ['ring 8', 'switch 16']")
                 given = {one: table[one] for one in ("dimensions", "names", "latencies") if one in table}
-                topology = self._framework.topology(
-                    "multi-dimensional", **{"latencies": "500 ns", **given}, bandwidths="1 GB/s"
-                )
+                fields = {"latencies": "500 ns", **given, "bandwidths": "1 GB/s"}
+                topology = self._framework.topology("multi-dimensional", **fields)
         if getattr(topology, "name", None) != "multi-dimensional":
             message = f"the topology {topology.name!r} has no dimensions whose bandwidths can be chosen"
             raise InputError(message, key=f"{key}.fabric", accepted="a fabric with the topology multi-dimensional")

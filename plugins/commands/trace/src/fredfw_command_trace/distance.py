@@ -71,9 +71,8 @@ def _degrees(graph: TaskGraph, ranks: IntArray) -> FloatArray:
     alone = ranks == 1
     found = np.diff(graph.dependency_offsets)[alone].tolist()
     for task in np.flatnonzero(~alone).tolist():
-        before = Counter(
-            rank for one in graph.after(task) for rank in graph.tables[graph.members[one]].ravel().tolist()
-        )
+        tables = (graph.tables[graph.members[one]] for one in graph.after(task))
+        before = Counter(rank for table in tables for rank in table.ravel().tolist())
         found += [before[rank] for rank in graph.tables[graph.members[task]].ravel().tolist()]
     return np.array(found, dtype=float)
 

@@ -186,9 +186,7 @@ def _roles(steps: Sequence[Sequence[Step]]) -> list[int]:
     while True:
         met = {_company(step) for own in steps for step in own}
         company = {ranks: tuple(sorted({colours[one] for one in ranks})) for ranks in met}
-        finer = _numbered(
-            [(colours[rank], *(company[_company(step)] for step in own)) for rank, own in enumerate(steps)]
-        )
+        finer = _numbered([(colours[one], *(company[_company(step)] for step in own)) for one, own in enumerate(steps)])
         if max(finer) == max(colours):
             return finer
         colours = finer

@@ -40,14 +40,10 @@ class OptunaSampler(Sampler):
         except ImportError as error:
             raise InputError(f"needs Optuna ({error})", key="sampler", accepted="pip install optuna") from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        samplers: dict[str, Any] = {
-            "tpe": optuna.samplers.TPESampler,
-            "nsgaii": optuna.samplers.NSGAIISampler,
-            "random": optuna.samplers.RandomSampler,
-        }
-        study = optuna.create_study(
-            sampler=samplers[self.algorithm](seed=self.seed), directions=["minimize"] * space.objectives
-        )
+        has = optuna.samplers
+        samplers: dict[str, Any] = {"tpe": has.TPESampler, "nsgaii": has.NSGAIISampler, "random": has.RandomSampler}
+        sampler = samplers[self.algorithm](seed=self.seed)
+        study = optuna.create_study(sampler=sampler, directions=["minimize"] * space.objectives)
         return _Search(self, space, study, random.Random(self.seed))
 
 

@@ -107,9 +107,8 @@ class Background(Workload):
             return ()
         messages = [message for one in sent for message in one]
         offered = sum(message.size for message in messages) / (len(sent) * self.duration)
-        note = (
-            f"{units.counted(len(messages), 'message is', 'messages are')} offered: {_rendered(offered)} for each NPU"
-        )
+        many = units.counted(len(messages), "message is", "messages are")
+        note = f"{many} offered: {_rendered(offered)} for each NPU"
         if system.bandwidth is not None:
             note += f", {offered / system.bandwidth:.3g} of the {_rendered(system.bandwidth)} that it can send"
         of = "" if self.bandwidth is None else f" of {_rendered(self.bandwidth)}"

@@ -140,9 +140,7 @@ def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray, group
     inner = wire.gathered(data, *message.texts[8][:, said], texts=(1,)).texts[1]
     return Trace(
         ids=message.numbers[1].view(np.int64),
-        names=[
-            str(content[begin:end], "utf-8", "replace") for begin, end in zip(*message.texts[2].tolist(), strict=True)
-        ],
+        names=[_text(content, place) for place in message.texts[2].T.tolist()],
         types=types.astype(np.intp),
         micros=message.numbers[7].astype(float),
         dependency_offsets=offsets(np.bincount(owner, minlength=count)),
@@ -157,7 +155,7 @@ def _nodes(content: bytes, data: Bytes, starts: IntArray, stops: IntArray, group
     )
 
 
-def _text(content: bytes, place: IntArray) -> str:
+def _text(content: bytes, place: IntArray | list[int]) -> str:
     return content[place[0] : place[1]].decode(errors="replace")
 
 

@@ -133,6 +133,7 @@ class Trace:
                     groups[index] = names.setdefault(value, len(names))
                 elif name == DIMENSIONS and isinstance(value, tuple):
                     dimensions[index] = value
+        lengths = [len(one) for node in nodes for one in (node.data, node.control)]
         return cls(
             ids=np.array([node.id for node in nodes], dtype=np.int64),
             names=[node.name for node in nodes],
@@ -140,9 +141,7 @@ class Trace:
             micros=np.array([node.micros for node in nodes], dtype=float),
             dependency_offsets=offsets([len(node.data) + len(node.control) for node in nodes]),
             dependencies=np.array([one for node in nodes for one in (*node.data, *node.control)], dtype=np.int64),
-            control=np.repeat(
-                [False, True] * count, [len(one) for node in nodes for one in (node.data, node.control)]
-            ).astype(bool),
+            control=np.repeat([False, True] * count, lengths).astype(bool),
             numbers=columns,
             groups=groups,
             group_names=tuple(names),

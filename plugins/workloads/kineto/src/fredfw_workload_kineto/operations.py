@@ -131,17 +131,12 @@ def _facts(head: Mapping[str, Any], info: Mapping[str, Any]) -> Iterable[tuple[s
 NAME = "Collective name"
 # Names of PyTorch without underscores, and without what says how a tensor is passed.
 _PATTERNS = {
-    "allreduce": Pattern.ALL_REDUCE,
-    "barrier": Pattern.ALL_REDUCE,
+    **dict.fromkeys(("allreduce", "barrier"), Pattern.ALL_REDUCE),
     "broadcast": Pattern.BROADCAST,
     "reduce": Pattern.REDUCE,
-    "allgather": Pattern.ALL_GATHER,
-    "allgatherv": Pattern.ALL_GATHER,
-    "reducescatter": Pattern.REDUCE_SCATTER,
-    "reducescatterv": Pattern.REDUCE_SCATTER,
-    "alltoall": Pattern.ALL_TO_ALL,
-    "alltoallv": Pattern.ALL_TO_ALL,
-    "alltoallbase": Pattern.ALL_TO_ALL,
+    **dict.fromkeys(("allgather", "allgatherv"), Pattern.ALL_GATHER),
+    **dict.fromkeys(("reducescatter", "reducescatterv"), Pattern.REDUCE_SCATTER),
+    **dict.fromkeys(("alltoall", "alltoallv", "alltoallbase"), Pattern.ALL_TO_ALL),
     "gather": Pattern.GATHER,
     "scatter": Pattern.SCATTER,
 }
@@ -304,14 +299,8 @@ def operations(profile: Profile) -> Operations:
             continue
         args, name, start = _args(event), str(event.get("name")), float(event["ts"])
         host, stream = launches.get(args.get("correlation")), args.get("stream", event.get("tid"))
-        one = Operation(
-            start=start,
-            end=start + float(event["dur"]),
-            stream=stream if isinstance(stream, int) else -1,
-            name=name,
-            kind=_GPU[event["cat"]],
-            launch=math.nan if host is None else float(host["ts"]),
-        )
+        end, launch = start + float(event["dur"]), math.nan if host is None else float(host["ts"])
+        one = Operation(start, end, stream if isinstance(stream, int) else -1, name, _GPU[event["cat"]], launch)
         if event["cat"] == "kernel" and (NAME in args or "nccl" in name.lower()):
             args = {**recorded.get(args.get("External id"), {}), **args}
             devices.append(args.get("device", 0))

@@ -169,12 +169,8 @@ def nodes(order: Order, *, host: bool) -> list[Node]:
     """
     work, listed = order.work, order.work.listed
     computing = [one for one in listed if one.call is None]
-    chain = _Chain(
-        runs=union(((one.start, one.end) for one in computing), order.gap).tolist(),
-        names={one.start: one.name for one in reversed(computing)},
-        host=host,
-        position=work.begin,
-    )
+    runs = union(((one.start, one.end) for one in computing), order.gap).tolist()
+    chain = _Chain(runs, {one.start: one.name for one in reversed(computing)}, host, position=work.begin)
     of_call: dict[int, int] = {}
     moments = [(moment, 0, place) for place, moment in order.points.items()]
     moments += [(moment, 1, -1) for moment in order.awaited]

@@ -110,10 +110,8 @@ def components(energies: Sequence[FloatArray], workers: Sequence[Workers]) -> Pa
     for component in np.argsort(-sizes, kind="stable"):
         homes[component] = np.argmax(room)
         room[homes[component]] -= sizes[component]
-    return tuple(
-        one.assigned((homes[level][:, None] != np.arange(len(one))).astype(float))
-        for level, one in zip(np.split(found, _ends(widths)), workers, strict=True)
-    )
+    parts = zip(np.split(found, np.cumsum(widths)[:-1]), workers, strict=True)
+    return tuple(one.assigned((homes[level][:, None] != np.arange(len(one))).astype(float)) for level, one in parts)
 
 
 def spectral(energies: Sequence[FloatArray], workers: Sequence[Workers], seed: int = 0) -> Partition:
@@ -131,10 +129,8 @@ def spectral(energies: Sequence[FloatArray], workers: Sequence[Workers], seed: i
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
     centres, _ = scipy.cluster.vq.kmeans2(vectors, _apart(vectors, count), minit="matrix", iter=50, missing="warn")
     distances = ((vectors[:, None, :] - centres) ** 2).sum(axis=2)
-    return tuple(
-        one.assigned(level[:, : len(one)])
-        for level, one in zip(np.split(distances, _ends(widths)), workers, strict=True)
-    )
+    parts = zip(np.split(distances, np.cumsum(widths)[:-1]), workers, strict=True)
+    return tuple(one.assigned(level[:, : len(one)]) for level, one in parts)
 
 
 def _eigenvectors(energies: Sequence[FloatArray], count: int, seed: int) -> FloatArray:
@@ -175,7 +171,3 @@ def _apart(points: FloatArray, count: int) -> FloatArray:
 
 def _widths(energies: Sequence[FloatArray]) -> tuple[int, ...]:
     return (energies[0].shape[1], *(len(one) for one in energies))
-
-
-def _ends(widths: Sequence[int]) -> IntArray:
-    return np.cumsum(widths)[:-1]

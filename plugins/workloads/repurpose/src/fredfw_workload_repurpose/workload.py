@@ -221,9 +221,7 @@ class Repurpose(Workload):
         for step in found:
             held[: step.workers] += step.local + step.foreign
         read = max(int((step.held + step.sent.sum(axis=0)).max()) for step in found)
-        return MemoryUse(
-            weights=int(held.max()) * self.weight_bytes, activations=read * self.batch * self.activation_bytes
-        )
+        return MemoryUse(int(held.max()) * self.weight_bytes, activations=read * self.batch * self.activation_bytes)
 
     def work(self, system: System) -> Work:
         return Work(self.batch)

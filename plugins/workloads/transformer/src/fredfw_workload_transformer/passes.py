@@ -70,10 +70,8 @@ class Sharding:
     def replicas(self, stage: int) -> tuple[Replicas, Replicas]:
         """Return the ranks of a pipeline stage that have the same weights, but for experts, and the same experts."""
         groups = self.mesh.groups
-        return (
-            Replicas(groups("cp", "ep", "dp", pp=stage), self.size),
-            Replicas(groups("cp", "dp", pp=stage), self.expert_size),
-        )
+        whole, experts = groups("cp", "ep", "dp", pp=stage), groups("cp", "dp", pp=stage)
+        return Replicas(whole, self.size), Replicas(experts, self.expert_size)
 
 
 def check_shard(shard: int, dp: int, ep: int) -> None:
@@ -242,10 +240,8 @@ class Passes:
         free = (ends[reused],) if reused >= 0 else ()
         for replicas, size in self.replicated(stage, run):
             if replicas.size > 1:
-                before, groups = (*gathers[-1:], *free), replicas.shards
-                gathers.append(
-                    self.builder.collective(name, Pattern.ALL_GATHER, groups, size, label="dp", after=before)
-                )
+                pattern, groups, before = Pattern.ALL_GATHER, replicas.shards, (*gathers[-1:], *free)
+                gathers.append(self.builder.collective(name, pattern, groups, size, label="dp", after=before))
         return (*after, *gathers[-1:])
 
     def _add(self, stage: int, name: str, block: Block, way: Way, after: Iterable[int]) -> None:

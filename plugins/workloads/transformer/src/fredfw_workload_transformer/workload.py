@@ -410,9 +410,8 @@ class Transformer(ModelWorkload):
                 "NPUs it would have to be loaded and stored in each iteration"
             )
         if routing is not None and self.ep > 1 and self.routing != UNIFORM:
-            notes.append(
-                f"experts: the fullest of {self.ep} EP ranks takes {routing.imbalance:.4g} times the mean of tokens"
-            )
+            fullest = f"the fullest of {self.ep} EP ranks"
+            notes.append(f"experts: {fullest} takes {routing.imbalance:.4g} times the mean of tokens")
         if routing is not None and routing.dropped > 0:
             notes.append(f"experts: {routing.dropped / routing.top_k:.3%} of the tokens' choices are dropped")
         return tuple(notes)
@@ -530,10 +529,9 @@ class Transformer(ModelWorkload):
 
     def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch, kept: dict[str, float]) -> MemoryUse:
         buffers = (1 + self.prefetch) * max(map(self._parameters, groups)) * FP16
-        activations = sum(self._activations(layers, batch) for layers in groups) * batch.microbatches
-        return MemoryUse(
-            buffers, buffers, activations=activations, in_flight=batch.microbatches, must_fit=False, tiers=kept
-        )
+        held = batch.microbatches
+        activations = sum(self._activations(layers, batch) for layers in groups) * held
+        return MemoryUse(buffers, buffers, activations=activations, in_flight=held, must_fit=False, tiers=kept)
 
     def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
         shape, style = self.shape, self.style
