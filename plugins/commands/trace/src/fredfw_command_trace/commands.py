@@ -72,20 +72,14 @@ def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_pat
 )
 @click.option(
     "--topology",
-    "network",
+    "net",
     metavar="NAME",
     help="Simulate both on this topology and compare the times. A name, or {name = ..., KEY = ...}.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed gives another twin.")
 @click.pass_context
 def synthesize(
-    ctx: click.Context,
-    files: tuple[str, ...],
-    given: str | None,
-    ranks: int,
-    output: str,
-    network: str | None,
-    seed: int,
+    ctx: click.Context, files: tuple[str, ...], given: str | None, ranks: int, output: str, net: str | None, seed: int
 ) -> None:
     """Fit statistics to the trace in FILEs, one for each rank, and write a twin that is made from these alone.
 
@@ -105,7 +99,7 @@ def synthesize(
     folder, prefix = os.path.split(output)
     exporter = chosen({"name": "chakra", "prefix": prefix}, plugins.exporters, plugins, "--output")
     outputs = Outputs({"--output": folder or os.curdir}, source=files, directories=["--output"])
-    topology = None if network is None else chosen(network, plugins.topologies, plugins, "--topology")
+    topology = None if net is None else chosen(net, plugins.topologies, plugins, "--topology")
     fabric = None if topology is None else ask(Topology.build, topology)
     workload = reading.opened(files, given, plugins)
     # A workload of traces has its own ranks; the machine decides nothing.

@@ -215,9 +215,8 @@ def _growing(statistics: Statistics) -> set[int]:
 def shuffled(sequence: Sequence[int], context: int, random: Generator) -> list[int]:
     """Return a random sequence with the same runs of ``context + 1`` elements as ``sequence``, each as often.
 
-    It is a walk through the contexts of its elements that uses each step of the given one once: an Eulerian path, drawn
-    by a random tree of last steps (Kandel, Matias, Unger, Winkler 1996, "Shuffling biological sequences"; the tree by
-    Wilson's walks).
+    It is an Eulerian path through the contexts of its elements, drawn by a random tree of last steps (Kandel, Matias,
+    Unger, Winkler 1996, "Shuffling biological sequences"; the tree by Wilson's walks).
     """
     if len(sequence) <= context + 1:
         return list(sequence)

@@ -1,6 +1,5 @@
 """The workload ``background``: messages between random pairs at a given load, to run beside other jobs."""
 
-import math
 from collections.abc import Iterator
 from random import Random
 from typing import ClassVar, NamedTuple
@@ -77,13 +76,13 @@ class Background(Workload):
         """Yield ``rate`` messages a second of ``rank``, whose partner in the permutation is ``partner``."""
         now = 0.0
         while rate > 0:
-            gap = _exponential(random) / rate
+            gap = random.expovariate(1.0) / rate
             now += gap
             if now > self.duration:
                 return
             other = partner if self.pairs == "permutation" else int(random.random() * (ranks - 1))
             other += self.pairs == "random" and other >= rank
-            yield Message(gap, other, self.size * (_exponential(random) if self.sizes == "exponential" else 1.0))
+            yield Message(gap, other, self.size * (random.expovariate(1.0) if self.sizes == "exponential" else 1.0))
 
     def graph(self, system: System) -> TaskGraph:
         ranks = self.mesh(system).ranks
@@ -117,8 +116,3 @@ class Background(Workload):
 
 def _rendered(bandwidth: float) -> str:
     return units.render(bandwidth, units.Unit.BYTES_PER_SECOND)
-
-
-def _exponential(random: Random) -> float:
-    """Return a number of the exponential distribution whose mean is 1."""
-    return -math.log(1.0 - random.random())

@@ -28,17 +28,16 @@ def _check_prefix(_instance: object, _attribute: object, value: object) -> None:
 class ChakraExporter(Exporter):
     """Chakra execution traces of one run or graph: ``PREFIX.RANK.et`` for each rank, and ``comm_groups.json``.
 
-    Computations have ``num_ops`` and ``tensor_size``, and the time that they took as ``duration_micros``; where whole
-    microseconds do not say it, the attribute ``fredfw_seconds`` does, which the workload ``chakra`` reads. Messages
-    become ``COMM_SEND`` and ``COMM_RECV`` with tags. The receive of a transfer waits for what the transfer comes after;
-    so only in a run in which transfers wait for their receivers: ``exact``, with a transport that has ``rendezvous``. A
-    transfer to several receivers becomes a ``BROADCAST`` from the first rank of a communicator, which waits for its
-    receivers, too; ASTRA-sim gives it the time that it took. Where the root of a collective is not the first rank, the
-    attribute ``fredfw_root`` names it, which the workload ``chakra`` reads. A collective of no bytes becomes a
-    ``BARRIER``; the attribute ``fredfw_comm_type`` says which one it was.
+    Computations have ``num_ops``, ``tensor_size`` and ``duration_micros``. Messages become ``COMM_SEND`` and
+    ``COMM_RECV`` with tags; a receive waits for what its transfer comes after in runs in which transfers wait for their
+    receivers: ``exact``, with a transport that has ``rendezvous``. A transfer to several receivers becomes a
+    ``BROADCAST`` from the first rank, which waits for its receivers; ASTRA-sim gives it the time that it took. A
+    collective of no bytes becomes a ``BARRIER``. For the workload ``chakra`` attributes say what else is known:
+    ``fredfw_seconds`` a time of no whole microseconds, ``fredfw_root`` a root that is not the first rank, and
+    ``fredfw_comm_type`` what a barrier was.
 
-    Chakra cannot say what I/O controllers load and store, nor an all-to-all of different sizes; such runs are refused.
-    Repetitions are written out. Sizes are whole bytes.
+    Repetitions are written out; sizes are whole bytes. Runs in which I/O controllers load or store, or with an
+    all-to-all of different sizes, are refused.
     """
 
     name: ClassVar[str] = "chakra"

@@ -104,10 +104,8 @@ def _jsonized(node: Mapping[str, Any], where: str) -> Node:
     return Node(number, str(node.get("name", "")), kind, *order, _attributes(node, where), said)
 
 
-def _order(
-    node: Mapping[str, Any], where: str, data: str, control: str, micros: str
-) -> tuple[list[int], list[int], int]:
-    return _ids(node, data, where), _ids(node, control, where), _whole(node, micros, where, 0)
+def _order(node: Mapping[str, Any], where: str, data: str, control: str, time: str) -> tuple[list[int], list[int], int]:
+    return _ids(node, data, where), _ids(node, control, where), _whole(node, time, where, 0)
 
 
 def _attributes(node: Mapping[str, Any], where: str) -> dict[str, Value]:

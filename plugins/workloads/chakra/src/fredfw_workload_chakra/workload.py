@@ -24,19 +24,15 @@ class Chakra(TraceWorkload):
     The files are ``.et`` (Protocol Buffers, schema 0.0.4 or later, compressed by gzip or not), or JSON as ASTRA-sim's
     feeder, ``chakra_jsonizer`` and STAGE write it. Their names end in the rank: ``gpt.0.et``, ``gpt.1.et``.
 
-    A node starts when all that it depends on, data and control, is done. Each rank has one computation at a time; that
-    is an operation of the GPU or of the CPU, where ASTRA-sim lets one of each run at once. Communication is not held
-    back by other communication of the rank, where ASTRA-sim has one in flight. With ``replay`` a computation takes
-    ``duration_micros``; with ``roofline`` the NPU decides by ``num_ops`` and ``tensor_size``, and operations of the CPU
-    take ``duration_micros``.
+    A node starts when all that it depends on, data and control, is done. Each rank has one computation at a time, of
+    the GPU or of the CPU (ASTRA-sim: one of each), and any communication (ASTRA-sim: one in flight). With ``replay`` a
+    computation takes ``duration_micros``; with ``roofline`` that of the GPU follows from ``num_ops`` and
+    ``tensor_size``. MEM_LOAD and MEM_STORE move ``tensor_size`` bytes between a memory tier and the NPU.
 
-    ``comm_size`` is the whole buffer of an all-reduce, of the input of a reduce-scatter, and of an all-to-all; it is
-    one rank's share of an all-gather or gather. ``pg_name`` names a communicator of ``comm_groups``, or of a list of
-    PyTorch's process groups in the trace; none, an empty one, or ``0`` where ``comm_groups`` has no such name, is all
-    ranks. A rooted collective starts at the first rank of its communicator. A barrier is an all-reduce of nothing.
-
-    Loads and stores of remote memory (MEM_LOAD, MEM_STORE) move ``tensor_size`` bytes between a memory tier of the
-    fabric and the NPU.
+    ``comm_size`` is one rank's share of an all-gather or gather, else the whole buffer (of a reduce-scatter its input).
+    ``pg_name`` names a communicator of ``comm_groups``, or of PyTorch's process groups in the trace; none, an empty
+    one, or ``0`` where ``comm_groups`` has no such name, is all ranks. A rooted collective starts at the first rank of
+    its communicator. A barrier is an all-reduce of nothing.
     """
 
     name: ClassVar[str] = "chakra"

@@ -361,11 +361,8 @@ def _args(event: Mapping[str, Any]) -> Mapping[str, Any]:
 def _waits(
     profile: Profile, listed: Sequence[Operation], launches: Mapping[object, Mapping[str, Any]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield what waits for what by ``cudaStreamWaitEvent``, as Kineto has it with ``enable_cuda_sync_events``.
-
-    An event that is recorded on a stream stands for what the host launched there last, and what it launches next on
-    the stream that is told to wait does so.
-    """
+    """Yield what waits for what by ``cudaStreamWaitEvent``, as Kineto has it with ``enable_cuda_sync_events``."""
+    # An event stands for what the host launched last on its stream; what it launches next on the other one waits.
     by_stream: dict[int, list[tuple[float, int]]] = {}
     for place, one in enumerate(listed):
         if not math.isnan(one.launch):

@@ -163,9 +163,8 @@ class Node:
 def nodes(order: Order, *, host: bool) -> list[Node]:
     """Return the nodes of one rank, each after those that it waits for.
 
-    The streams that compute are one chain, as an NPU computes one thing at a time: what runs at once on two of them
-    takes its time once. Gaps shorter than that of ``order`` belong to it, longer ones are time of the host; without
-    ``host`` they take no time.
+    The streams that compute are one chain: what runs at once on two of them takes its time once. Gaps shorter than
+    that of ``order`` belong to it, longer ones are time of the host, or take none without ``host``.
     """
     work, listed = order.work, order.work.listed
     computing = [one for one in listed if one.call is None]

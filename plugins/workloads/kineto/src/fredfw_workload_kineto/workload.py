@@ -205,8 +205,7 @@ def _total(intervals: Iterable[tuple[float, float]]) -> float:
 def uncovered(timeline: fredfw.Timeline, rank: int = 0) -> float:
     """Return the seconds for which ``rank`` communicates while its GPU runs no other kernel.
 
-    Time of the host covers nothing. It is the number that a result's notes give for the trace, of a simulated iteration
-    of the workload ``kineto``.
+    Time of the host covers nothing. Notes of the workload ``kineto`` have the same number of the trace.
     """
     graph = timeline.graph
     communication, computation = [], []

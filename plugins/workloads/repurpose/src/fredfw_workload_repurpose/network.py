@@ -199,10 +199,7 @@ def read(file: File) -> Weights:
 
 
 def write(path: str | Path, network: Network, inputs: Sequence[ArrayLike] = ()) -> None:
-    """Write a network to an ``.npz`` file that ``read`` understands, with the activations that its layers read.
-
-    For dense layers those of the first one alone are enough.
-    """
+    """Write a network to an ``.npz`` file for ``read``, with what its layers read (if all are dense, the first one)."""
     arrays: dict[str, AnyArray] = {f"inputs_{number}": np.asarray(array, float) for number, array in enumerate(inputs)}
     for number, layer in enumerate(network.layers):
         arrays[f"weights_{number}"] = layer.weights

@@ -30,11 +30,10 @@ class Problem:
 
     Args:
         network: The network.
-        counts: Workers of each layer; one number is for all layers. Layers use the first workers. The input of the
-            network is on those of the first layer.
+        counts: Workers of each layer, the first ones, or one number for all; the first layer's hold the input.
         epsilon: Largest norm of the change of the outputs of a layer, relative to that of the outputs.
-        inputs: For each layer ``(samples, inputs, taps)`` activations that it reads in the original network. The change
-            of the outputs is that on them. Without, it is that of the weights.
+        inputs: For each layer the ``(samples, inputs, taps)`` activations that it reads in the original network, which
+            the change of the outputs is measured on; without, it is that of the weights.
         tolerance: How far the neurons of a worker may be from its share, relative to that.
         shares: Compute power of each worker, relative to the others; by default all have the same.
         each: Whether single weights are dropped, and not all those of an activation on a worker at once.
@@ -134,10 +133,7 @@ class Plan:
         return sum(int(np.count_nonzero(layer.weights)) for layer in self.layers)
 
     def sent(self, layer: int) -> IntArray:
-        """Return ``(workers, workers)`` numbers that each worker sends to each for a sample, before ``layer``.
-
-        There are as many workers as hold inputs or outputs of the layer.
-        """
+        """Return ``(workers, workers)`` numbers of a sample that holders of inputs or outputs of ``layer`` send each other."""
         sent = self.layers[layer].sent
         workers = max(sent.shape[1], int(self.partition[layer].max()) + 1)
         numbers = np.zeros((workers, workers), dtype=np.intp)

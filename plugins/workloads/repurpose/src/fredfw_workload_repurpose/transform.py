@@ -1,8 +1,7 @@
 """RePurpose: neurons rearranged over workers layer by layer, and pruned so that little crosses between workers.
 
 Abdi, Rashidi, Fekri and Krishna, Efficient Distributed Inference of Deep Neural Networks via Restructuring and Pruning,
-AAAI 2023 (arXiv 2008.08289). The alternation of assignment and l0 thresholding is theirs. The bound on the error, and
-the penalty that exhausts it, take the place of their constants.
+AAAI 2023 (arXiv 2008.08289); a bound on the error, and the penalty that exhausts it, replace their constants.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,9 +52,7 @@ def rearranged(problem: Problem) -> Plan:
     return Plan(problem.network, tuple(partition), tuple(layers))
 
 
-def _alternated(
-    pruner: Pruner, workers: Sequence[Workers], best: Selection, epsilon: float, *, free: bool
-) -> Selection:
+def _alternated(pruner: Pruner, workers: Sequence[Workers], best: Selection, epsilon: float, free: bool) -> Selection:
     """Assign the outputs (and ``free`` inputs) and prune in turn until that gains next to nothing.
 
     With the penalty fixed, an activation costs the smaller of the penalty and its score, if it is not at home. This

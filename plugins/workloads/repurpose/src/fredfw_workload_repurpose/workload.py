@@ -174,6 +174,13 @@ class Repurpose(Workload):
         found = self._steps(system)
         builder = GraphBuilder(max(len(step.sent) for step in found))
         done: tuple[int, ...] = ()
+
+        def compute(name: str, step: _Step, at: int, weights: IntArray, moves: IntArray, after: tuple[int, ...]) -> int:
+            # With some inputs, of which the worker reads and writes `moves` numbers for a sample.
+            used, moved = int(weights[at]), int(moves[at]) * self.batch * self.activation_bytes
+            flops = 2.0 * used * step.results * self.batch
+            return builder.compute(name, [at], flops=flops, bytes=used * self.weight_bytes + moved, after=after)
+
         for number, step in enumerate(found):
             arrived = self._exchange(builder, f"inputs of layer {number}", step, done)
             waits = done if self.overlap else done + arrived
@@ -182,10 +189,10 @@ class Repurpose(Workload):
             far = step.sent.sum(axis=0)[: step.workers] + 2 * step.outputs
             computed = []
             for worker in range(step.workers):
-                last = self._compute(builder, f"layer {number}, own inputs", step, worker, step.local, near, waits)
+                last = compute(f"layer {number}, own inputs", step, worker, step.local, near, waits)
                 if step.foreign[worker]:
                     name, needed = f"layer {number}, other inputs", (last, *arrived)
-                    last = self._compute(builder, name, step, worker, step.foreign, far, needed)
+                    last = compute(name, step, worker, step.foreign, far, needed)
                 computed.append(last)
             done = tuple(computed)
         return builder.build()
@@ -198,21 +205,6 @@ class Repurpose(Workload):
             return ()
         group, crossing = members[None], sizes[np.ix_(members, members)]
         return (builder.all_to_all_v(name, group, crossing[None], label=_LABEL, after=after),)
-
-    def _compute(
-        self,
-        builder: GraphBuilder,
-        name: str,
-        step: _Step,
-        worker: int,
-        weights: IntArray,
-        numbers: IntArray,
-        after: tuple[int, ...],
-    ) -> int:
-        """Add what a worker computes with some inputs, of which it reads and writes ``numbers`` for a sample."""
-        used, moved = int(weights[worker]), int(numbers[worker]) * self.batch * self.activation_bytes
-        flops = 2.0 * used * step.results * self.batch
-        return builder.compute(name, [worker], flops=flops, bytes=used * self.weight_bytes + moved, after=after)
 
     def memory(self, system: System) -> MemoryUse:
         """See ``Workload.memory``; of the worker with the most weights."""

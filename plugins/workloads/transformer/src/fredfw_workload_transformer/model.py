@@ -306,10 +306,7 @@ class Shape:
     def _linear(
         self, name: str, sizes: Sizes, pair: Pair, *, count: int = 1, held: float = 0, reduced: bool = False
     ) -> Block:
-        """Return ``count`` MLPs (a gated one has two matrices side by side); each token keeps ``held`` more bytes.
-
-        One whose output is ``reduced`` by itself has a norm before it.
-        """
+        # A gated MLP has two matrices side by side. Each token keeps `held` more bytes. A `reduced` one has a norm.
         matrices, h, width, mp = 2 if self.plain else 3, self.hidden, sizes.intermediate, sizes.mp
         weights = matrices * h * width + (width + h if self.plain else 0)
         return Block(

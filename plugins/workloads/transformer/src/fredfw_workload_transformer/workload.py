@@ -365,19 +365,18 @@ class Transformer(ModelWorkload):
         """Return the memory of the fullest stage.
 
         Stationary: weights, gradients and optimizer state, sharded over DP from ZeRO stage 3, 2 and 1 on (Rajbhandari
-        et al. 2020, arXiv 1910.02054), and the activations of the microbatches in flight. Gradients that are reduced at
-        once, of a layer or of a chunk of layers, are whole until then; with one all-reduce an iteration, all are.
-        Streaming: ``1 + prefetch`` groups of weights and of gradients, and the activations of all microbatches; the
-        optimizer state is elsewhere, in ``memory_tier`` if that is given.
-        Activations per layer: Korthikanti et al. 2022, equation 2, or 4 with sequence parallelism; without the core of
-        attention where that is computed again or fused; just the layer's input with full recomputation.
+        et al. 2020, arXiv 1910.02054), and the activations of the microbatches in flight. Gradients are whole until
+        they are reduced, a layer, a chunk or all at once. Streaming: ``1 + prefetch`` groups of weights and of
+        gradients, and the activations of all microbatches; the optimizer state is elsewhere. Activations per layer:
+        Korthikanti et al. 2022, equation 2, or 4 with sequence parallelism; without the core of attention where that is
+        computed again or fused; just the layer's input with full recomputation.
         """
         mesh = self.mesh(system)
         batch, sharding = self._batch(self._replicas(mesh)), self.sharding(mesh)
         stages, first = range(self.pp), self.shape.first(self.style)
         if self._stationary:
             held = split_chunks(self.shape.layers, self.pp, self.interleave, first)
-            uses = [self._stationary_memory(stage, held[stage], batch, sharding) for stage in stages]
+            uses = [self._stage_memory(stage, held[stage], batch, sharding) for stage in stages]
         else:
             groups = group_layers(self.shape.layers, self.pp, first)
             kept = self._kept(system)
@@ -387,9 +386,8 @@ class Transformer(ModelWorkload):
     def work(self, system: System) -> Work:
         """Return samples, tokens and model FLOPs of an iteration; a backward pass costs two forward passes.
 
-        The model FLOPs of GPT are 72 B s l h^2 (1 + s / 6 h + V / 12 l h), with any ``recompute`` (Narayanan et al.
-        2021, arXiv 2104.04473, appendix; without recomputation as in Korthikanti et al. 2022, arXiv 2205.05198,
-        appendix).
+        Those of GPT are 72 B s l h^2 (1 + s / 6 h + V / 12 l h), with any ``recompute`` (Narayanan et al. 2021, arXiv
+        2104.04473, and Korthikanti et al. 2022, arXiv 2205.05198, appendices).
         """
         batch = self._batch(self._replicas(self.mesh(system)))
         samples, shape = math.prod(batch), self.shape
@@ -491,9 +489,7 @@ class Transformer(ModelWorkload):
             micro_batch = samples // (default if microbatches is None else microbatches)
         return Batch(dp, samples // micro_batch, micro_batch)
 
-    def _stationary_memory(
-        self, stage: int, chunks: list[tuple[int, ...]], batch: Batch, sharding: Sharding
-    ) -> MemoryUse:
+    def _stage_memory(self, stage: int, chunks: list[tuple[int, ...]], batch: Batch, sharding: Sharding) -> MemoryUse:
         blocks = [block for layers in chunks for block in self._blocks(layers, 1)]
         experts = sum(block.expert_parameters for block in blocks)
         parameters = sum(block.parameters for block in blocks)
