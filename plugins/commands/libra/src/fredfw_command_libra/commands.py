@@ -98,10 +98,7 @@ def _report(title: str, found: Sequence[Any]) -> list[Any]:
         if designs:
             rows = [[show(one) for _, show in columns] for one in designs]
             report += table(heading, [name for name, _ in columns], rows)
-    computes = [
-        f"{one.workload}: {_time(one.compute)} of computation, fitted to a published split"
-        for one in found
-        if one.status != "model"
-    ]
+    fitted = [one for one in found if one.status != "model"]
+    computes = [f"{one.workload}: {_time(one.compute)} of computation, fitted to a published split" for one in fitted]
     notes = dict.fromkeys([*computes, *(note for one in found for note in one.notes)])
     return [*report, *(f"note: {note}" for note in notes)]

@@ -227,8 +227,7 @@ def _in_order(steps: Sequence[Sequence[Step]], roles: Sequence[int]) -> list[Eve
             if step.partner >= 0:
                 sent.setdefault((role, place), set()).add(step.partner)
     for joined in tasks.values():
-        known = {one for part in joined for one in of.get(part, (part,))} | joined
-        event = tuple(sorted(known))
+        event = tuple(sorted({one for part in joined for one in of.get(part, (part,))} | joined))
         if len({role for role, _ in event}) < len(event):
             return None
         of.update(dict.fromkeys(event, event))

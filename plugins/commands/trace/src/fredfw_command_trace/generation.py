@@ -1,9 +1,8 @@
 """Makes an iteration of any number of ranks from the statistics of a twin.
 
-More ranks are copies of the fitted ones: rank ``r`` does what rank ``r mod R`` of ``R`` did. Groups keep their size and
-there are more of them, but two kinds that grow: groups of all ranks, and of the others those that reach furthest, which
-are the outermost dimension (with the usual order of ranks that of data parallelism). They have the members of all
-copies. With fewer ranks, or those that are no multiple, what is beyond is cut off.
+More ranks are copies of the fitted ones: rank ``r`` does what rank ``r mod R`` of ``R`` did. Groups are copied, too;
+two kinds get the members of all copies: groups of all ranks, and of the others those that reach furthest, which
+are the outermost dimension (usually that of data parallelism). Ranks beyond a number that is no multiple are cut off.
 """
 
 from collections import Counter, defaultdict

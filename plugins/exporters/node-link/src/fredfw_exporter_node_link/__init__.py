@@ -18,9 +18,8 @@ _OFFERS = "reduces", "multicasts", "circuits"
 class NodeLinkExporter(Exporter):
     """The network of a run as a graph: NetworkX reads it with ``node_link_graph``, and the topology ``node-link`` too.
 
-    Nodes and links come in the order of the fabric, each directed link as an edge. Quantities are in SI units. Levels
-    and coordinates are in it, and the router if every fabric has it. What else decides times, such as circuits and a
-    router of the topology's own, is named in the notes.
+    Nodes and directed links are in the order of the fabric, in SI units, with levels, coordinates, and a router that
+    every fabric has. What else decides times, such as circuits and the topology's own router, is named in the notes.
     """
 
     name: ClassVar[str] = "node-link"

@@ -153,9 +153,8 @@ _read = lru_cache(maxsize=4)(parsing.read)
 class AstraSimText(Workload):
     """The text workload of ASTRA-sim 1.0 and SimAI: layers with times of computation, collectives and their bytes.
 
-    Every rank does the same. Times are in ``time_unit``, nanoseconds by default, as ASTRA-sim 1.0 has them. There are
-    as many ranks as ``all_gpus`` of the file says, or else as there are NPUs. The size of an all-gather is the share of
-    one rank. After each collective comes the time of the update.
+    Every rank does the same. Times are in ``time_unit``. There are as many ranks as ``all_gpus`` of the file says, or
+    else as NPUs. The size of an all-gather is one rank's share. After each collective comes the time of the update.
     """
 
     name: ClassVar[str] = "astra-sim-text"

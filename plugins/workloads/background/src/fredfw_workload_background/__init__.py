@@ -27,9 +27,8 @@ class Message(NamedTuple):
 class Background(Workload):
     """Messages that each rank sends at random times, whether its earlier ones have arrived or not (an open loop).
 
-    The times of a rank are a Poisson process. Its mean rate makes the messages ``load`` of ``bandwidth``, as long as
-    ``duration`` lasts. Messages go to a random other rank each (``random``), or those of a rank
-    all go to one other rank, and each rank receives those of one (``permutation``).
+    The times of a rank are a Poisson process, whose mean rate makes the messages ``load`` of ``bandwidth``. Each goes
+    to a random other rank (``random``), or all of a rank to one, which gets none of others (``permutation``).
     """
 
     name: ClassVar[str] = "background"

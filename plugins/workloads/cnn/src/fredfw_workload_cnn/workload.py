@@ -91,9 +91,8 @@ class Walk:
 def resnet(depths: tuple[int, int, int, int]) -> tuple[Block, ...]:
     """Return a ResNet with ``depths`` bottleneck units in conv2_x to conv5_x.
 
-    Source: He et al. 2016, arXiv 1512.03385, table 1. The first unit of a stage has a projection shortcut, and its
-    first 1x1 convolution has the stride of 2 (later versions, such as torchvision's, have it in the 3x3 one: the
-    same parameters, but more FLOPs).
+    Source: He et al. 2016, arXiv 1512.03385, table 1. The first unit of a stage has a projection shortcut, and the
+    stride of 2 in its first 1x1 convolution (torchvision's in the 3x3 one: as many parameters, but more FLOPs).
     """
     walk = Walk(channels=3, size=224)
     walk.convolution(64, 7, stride=2, norm=True)
@@ -138,8 +137,7 @@ def vgg_16() -> tuple[Block, ...]:
 def alexnet() -> tuple[Block, ...]:
     """Return AlexNet (Krizhevsky et al. 2012, section 3.5) as one tower: no convolution is split over two GPUs.
 
-    Images have 227 x 227 pixels, which is what the 55 x 55 map behind the first layer needs. Local response
-    normalisation has no parameters and is left out.
+    Images have 227 x 227 pixels, for a 55 x 55 map behind the first layer. Local response normalisation is left out.
     """
     walk = Walk(channels=3, size=227)
     blocks = []
@@ -211,10 +209,9 @@ _MINIBATCH = 16
 class Cnn(Workload):
     """Data-parallel training of a convolutional network on ImageNet, with stationary weights.
 
-    One task per block (convolution, residual unit, inception module) and direction. The backward pass costs twice the
-    forward pass (gradients of inputs and of weights). The roofline's bytes are the parameters once and everything that
-    the layers read and write. Meanwhile each worker loads the images of the *next* iteration from one I/O controller.
-    No task waits for them, but the iteration ends only when they have arrived. Without controllers nothing is loaded.
+    One task per block (convolution, residual unit, inception module) and direction. Backward costs twice the forward
+    pass. The roofline's bytes are the parameters once and all that the layers read and write. Meanwhile each worker
+    loads the images of the *next* iteration from an I/O controller, if there are any, which only the end waits for.
     """
 
     name: ClassVar[str] = "cnn"

@@ -118,8 +118,7 @@ _PRESET = "default: the preset's"
 class Gnmt(Workload):
     """Data-parallel training of an LSTM encoder and decoder with attention (Wu et al. 2016, arXiv 1609.08144).
 
-    One task per layer and direction. Backward costs twice the forward pass. Gradients are all-reduced layer by layer
-    during the backward pass.
+    One task per layer and direction. Backward costs twice the forward pass, and all-reduces gradients meanwhile.
     """
 
     name: ClassVar[str] = "gnmt"

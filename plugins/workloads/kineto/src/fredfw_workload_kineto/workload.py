@@ -21,10 +21,9 @@ _MICROSECOND = 1e-6
 class Kineto(TraceWorkload):
     """One iteration as the PyTorch profiler (Kineto) has recorded it, with its communication on another fabric.
 
-    Each file is the trace of one rank. Kernels and copies take the time that they took; collectives, sends and receives
-    are simulated. The streams that compute are one chain of computations. A collective waits for what had been computed
-    when it began, and computation waits for a collective where stream-wait events say so or, without them, where the
-    trace shows that a stream was idle until the collective ended. Gaps of the GPU are time of the host.
+    Each file is the trace of one rank. Kernels and copies, one chain on all streams, take the time that they took;
+    communication is simulated. A collective waits for what had been computed when it began, and computation for a
+    collective where stream-wait events say so or else a stream was idle until it ended. Gaps are time of the host.
     """
 
     name: ClassVar[str] = "kineto"
@@ -57,9 +56,8 @@ class Kineto(TraceWorkload):
     def graph(self, system: System) -> TaskGraph:
         by_source = {rank: self._nodes(one) for rank, one in self._traces.items()}
         # A rank without a trace does what the next one below with a trace does.
-        sources = [
-            max((one for one in by_source if one <= rank), default=min(by_source)) for rank in range(self._world)
-        ]
+        known = sorted(by_source)
+        sources = [max((one for one in known if one <= rank), default=known[0]) for rank in range(self._world)]
         limits.check("tasks", sum(len(by_source[source]) for source in sources), key="traces")
         made = [
             by_source[rank] if rank == source else self._copied(by_source[source], rank, source)

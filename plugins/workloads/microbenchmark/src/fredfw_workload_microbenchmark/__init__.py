@@ -16,10 +16,9 @@ fredfw_contract = 2
 class Microbenchmark(Workload):
     """One collective among the first ``ranks`` workers, ``count`` times back to back, without computation.
 
-    With ``groups`` it runs in several groups at once: of consecutive workers, as model parallelism has them, or strided
-    through the workers, as data parallelism has them (with 2 groups one has the even workers). ``stride`` and
-    ``spacing`` give any other regular layout: member ``j`` of group ``g`` is worker ``g * spacing + j * stride``. All
-    time is charged to the label ``collective``. Rank 0 of a group is the root of a rooted pattern.
+    With ``groups`` it runs in several groups at once: of consecutive workers (model parallelism), or strided through
+    them (data parallelism). ``stride`` and ``spacing`` give any other regular layout: member ``j`` of group ``g`` is
+    worker ``g * spacing + j * stride``. The label is ``collective``, the root of a rooted pattern rank 0 of a group.
     """
 
     name: ClassVar[str] = "microbenchmark"

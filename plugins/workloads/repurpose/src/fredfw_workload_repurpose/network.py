@@ -114,13 +114,10 @@ class Layer:
 
 @frozen(eq=False)
 class Network:
-    """Layers in turn, with a ReLU between two of them.
+    """Layers in turn, with a ReLU between two of them; ``InputError`` if there is none, or two do not fit each other.
 
     Args:
         layers: One or more. The outputs of each are the inputs of the next one.
-
-    Raises:
-        InputError: There is no layer, or two layers do not fit each other.
     """
 
     layers: tuple[Layer, ...] = field(converter=tuple[Layer, ...])
@@ -147,8 +144,7 @@ class Network:
     def activations(self, samples: ArrayLike) -> tuple[FloatArray, ...]:
         """Return the inputs of each layer, and the output of the last one, for ``(samples, inputs)`` numbers.
 
-        Raises:
-            InputError: The samples have another shape, or a layer has taps: how feature maps are cut is not known.
+        ``InputError``: they have another shape, or a layer has taps, where how feature maps are cut is not known.
         """
         if not self.dense:
             raise InputError("the network has channels", key="samples", accepted="a network of dense layers")
@@ -189,10 +185,8 @@ def read(file: File) -> Weights:
 
     Layer ``l`` has the array ``weights_l`` and may have ``bias_l``; see ``Layer``. ``positions``, where it is there,
     has the positions of the input of the first layer and of the output of each one. ``inputs_l`` has the activations
-    ``(samples, inputs, ...)`` that layer ``l`` reads; for dense layers ``inputs_0`` is enough.
-
-    Raises:
-        InputError: The file is damaged, has other arrays, or arrays that do not fit each other; names the array.
+    ``(samples, inputs, ...)`` that layer ``l`` reads; for dense layers ``inputs_0`` is enough. ``InputError`` names an
+    array that is damaged, not known, or does not fit the others.
     """
     with file.named():
         return _network(_arrays(file))

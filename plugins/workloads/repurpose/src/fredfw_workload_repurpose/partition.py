@@ -117,9 +117,8 @@ def components(energies: Sequence[FloatArray], workers: Sequence[Workers]) -> Pa
 def spectral(energies: Sequence[FloatArray], workers: Sequence[Workers], seed: int = 0) -> Partition:
     """Return the balanced clusters of the eigenvectors of the normalised graph of the weights.
 
-    The graph has all neurons as nodes (Ng, Jordan and Weiss, On spectral clustering, 2001). Neurons of each layer are
-    assigned to the clusters by their squared distances, balanced. For ``energies`` see ``components``; the iteration
-    that finds the eigenvectors begins by ``seed``.
+    All neurons are nodes (Ng, Jordan and Weiss, On spectral clustering, 2001); those of each layer are assigned to the
+    clusters by squared distances. ``energies`` are as in ``components``; ``seed`` begins the search for eigenvectors.
     """
     widths = _widths(energies)
     if not any(one.any() for one in energies):  # no graph

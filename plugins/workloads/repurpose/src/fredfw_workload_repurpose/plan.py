@@ -133,9 +133,9 @@ class Plan:
         return sum(int(np.count_nonzero(layer.weights)) for layer in self.layers)
 
     def sent(self, layer: int) -> IntArray:
-        """Return ``(workers, workers)`` numbers of a sample that holders of inputs or outputs of ``layer`` send each other."""
+        """Return ``(workers, workers)`` numbers that each worker sends to each for a sample, before ``layer``."""
         sent = self.layers[layer].sent
-        workers = max(sent.shape[1], int(self.partition[layer].max()) + 1)
+        workers = max(sent.shape[1], int(self.partition[layer].max()) + 1)  # as many as hold inputs or outputs
         numbers = np.zeros((workers, workers), dtype=np.intp)
         np.add.at(numbers[:, : sent.shape[1]], self.partition[layer], sent)
         return numbers * self.original.layers[layer].positions
@@ -155,10 +155,8 @@ def draw(plan: Plan, layer: int, path: str | Path) -> None:
     """Write a picture of the weights of ``layer``: as they were, and in the order of the workers, pruned.
 
     A dot is the root mean square of the taps of an output (row) and an input (column). Lines are between workers. The
-    end of ``path`` gives the format. It needs matplotlib, which the extra ``plot`` installs.
-
-    Raises:
-        InputError: There is no such layer, matplotlib is not installed, or it does not know the format.
+    end of ``path`` gives the format. It needs matplotlib, which the extra ``plot`` installs. ``InputError``: there is
+    no such layer, matplotlib is not installed, or it does not know the format.
     """
     if not 0 <= layer < len(plan.layers):
         raise InputError(f"{layer!r} is not a layer", key="layer", accepted=f"0 to {len(plan.layers) - 1}")

@@ -23,9 +23,7 @@ def rearranged(problem: Problem) -> Plan:
 
     Each layer begins with the best of several partitions: connected components, spectral clusters, the neurons' own
     order, and each output on the worker that holds most of its inputs. Assignment and pruning improve it in turn.
-
-    Raises:
-        InputError: A limit on received activations makes a larger error than the bound.
+    ``InputError``: a limit on received activations makes a larger error than the bound.
     """
     energies = [pruner.energies for pruner in problem.pruners]
     known = (
@@ -100,11 +98,7 @@ def clustered(problem: Problem) -> Plan:
 
 
 def partitioned(problem: Problem, partition: Partition) -> Plan:
-    """Return the plan of a given partition, pruned as RePurpose does.
-
-    Raises:
-        InputError: A limit on received activations makes a larger error than the bound.
-    """
+    """Return the plan of a given partition, pruned as RePurpose does; raises as ``rearranged`` does."""
     layers, epsilon = [], problem.epsilon
     for pruner, ends, workers in zip(problem.pruners, pairwise(partition), problem.workers[1:], strict=True):
         layers.append(pruner.pruned(pruner.selected(*ends, len(workers), epsilon), epsilon))
@@ -114,10 +108,8 @@ def partitioned(problem: Problem, partition: Partition) -> Plan:
 def by_magnitude(problem: Problem, kept: Sequence[int] | None = None) -> Plan:
     """Return the plan that leaves the neurons in their order, without the smallest weights.
 
-    It has ``kept`` weights in each layer, by default as few as keep the bound of the error.
-
-    Raises:
-        InputError: There is a limit on received activations.
+    It has ``kept`` weights in each layer, by default as few as keep the bound of the error. ``InputError``: there is a
+    limit on received activations.
     """
     if problem.received is not None:
         message = f"is {problem.received}, and pruning by magnitude knows no limit"

@@ -46,9 +46,8 @@ def latencies(timeline: fredfw.Timeline, steps: int) -> Latencies:
 class Inference(ModelWorkload):
     """Prefill and decode of one batch of requests in FP16, each layer split over TP, layers over PP (Megatron).
 
-    A computation takes its roofline time. Prefill computes all prompts at once, and the logits of the last token of
-    each. A step of decode computes one token of each sequence; it reads the weights and the KV cache. There is no
-    scheduler: the batch is there at the beginning, and goes through the pipeline as a whole.
+    A computation takes its roofline time. Prefill computes all prompts at once, and the logits of each last token. A
+    step of decode computes one token of each sequence. Without a scheduler, the batch goes through the pipeline whole.
     """
 
     name: ClassVar[str] = "inference"

@@ -115,9 +115,8 @@ class Passes:
             self._kinds[self.shape.kind(layer)] = self.shape.blocks(layer, samples / cp, mp, self.style)
         stages = range(workload.pp)
         self._ranks = [mesh.members(pp=stage) for stage in stages]
-        self._mp_groups, self._cp_groups, self._ep_groups = (
-            [mesh.groups(axis, pp=stage) for stage in stages] for axis in ("mp", "cp", "ep")
-        )
+        groups = ([mesh.groups(axis, pp=stage) for stage in stages] for axis in ("mp", "cp", "ep"))
+        self._mp_groups, self._cp_groups, self._ep_groups = groups
         self._tails: dict[int, int] = {}
         self._merges: dict[tuple[tuple[Way, ...], str], Cost] = {}
         self._gathers: defaultdict[int, list[int]] = defaultdict(list)
@@ -337,8 +336,7 @@ class Passes:
     def _work(self, step: int | None) -> IntArray:
         """Return what each CP member computes in a step, or in all, in units of the first step without a mask.
 
-        Keys of step ``s`` come from ``s`` ranks before. Under a mask over consecutive tokens a rank sees half of its
-        own keys, all of those of ranks before it, and none of those behind it.
+        Keys of step ``s`` come from ``s`` ranks before. Masked, a rank sees half its own, all before it, none behind.
         """
         size = self.workload.cp
         members = np.arange(size)

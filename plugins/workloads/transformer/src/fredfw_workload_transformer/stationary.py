@@ -16,8 +16,7 @@ ZERO_BUBBLE = "zb-h1"
 def split_chunks(layers: int, stages: int, interleave: int, first: int) -> list[list[tuple[int, ...]]]:
     """Return the layers of each chunk of each stage; chunk ``c`` of stage ``s`` is part ``c x stages + s`` of them.
 
-    Parts are as even as possible, the first ones get one more. The first one also has the layers from ``first`` on, the
-    last one the head.
+    Parts are as even as can be, larger ones first. The first also has the layers from ``first`` on, the last the head.
     """
     count = stages * interleave
     share, extra = divmod(layers, count)
@@ -30,8 +29,7 @@ def split_chunks(layers: int, stages: int, interleave: int, first: int) -> list[
 def in_flight(schedule: str, stage: int, stages: int, microbatches: int, interleave: int = 1) -> int:
     """Return of how many passes over a chunk a stage holds activations at its fullest.
 
-    ``zb-h1`` keeps them until the gradients of weights, which are late on the last stages: as many as the first stage
-    of ``1f1b`` has (Qi et al. 2023, section 3.1).
+    ``zb-h1`` keeps them until the gradients of weights: as many as the first stage of ``1f1b`` (Qi et al. 2023, 3.1).
     """
     if schedule == "gpipe":
         return microbatches * interleave

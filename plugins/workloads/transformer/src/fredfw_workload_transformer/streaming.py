@@ -1,7 +1,6 @@
 """Weight-streaming execution: NPUs hold a few layers at a time; their weights come from I/O controllers or a tier.
 
-Of a memory tier, each member gets its shard whole, or just its share of it, which DP then gathers (as ZeRO-Infinity
-does; Rajbhandari et al. 2021, arXiv 2104.07857, section 6).
+A tier gives members a shard whole, or shares that DP gathers (ZeRO-Infinity, arXiv 2104.07857, section 6).
 """
 
 from collections.abc import Callable, Sequence
