@@ -62,8 +62,7 @@ class Job:
     workload: Workload  # what one iteration of it does
     # How many NPUs it gets, or their numbers; by default as many as it has workers on the whole fabric.
     npus: int | tuple[int, ...] | None = attrs.field(default=None, validator=_npus)
-    # Seconds before which nothing of it begins; by default 0, or what the arrivals of the row say.
-    start: float | None = units.duration(None)
+    start: float | None = units.duration(None)  # seconds; by default 0, or what the arrivals of the row say
     iterations: int = attrs.field(default=1, validator=units.whole(1))  # how many it does, one after the other
 
 

@@ -34,10 +34,8 @@ class PathStep:
     alone: float  #: What they would take on a network that carried nothing else, about; at most ``seconds``.
     algorithm: str = ""  #: What ran, of a communication.
     ranks: int = 0  #: Of the largest group that communicates, or 0.
-    #: Parts of ``seconds`` by the parameter of the machine that they follow from; see ``CriticalPath``.
-    limits: dict[str, float] = field(factory=dict)
-    #: How many of them began because of what: ``dependency``, ``busy rank``, ``last member`` of a group, or the
-    #: ``beginning`` of the iteration.
+    limits: dict[str, float] = field(factory=dict)  #: Parts of ``seconds``, as in ``CriticalPath.by_limit``.
+    #: How many began because of what: ``dependency``, ``busy rank``, ``last member`` of a group, ``beginning``.
     begins: dict[str, int] = field(factory=dict)
 
 
@@ -52,15 +50,13 @@ class CriticalPath:
     length: int  #: How many spans of the timeline it goes through.
     steps: tuple[PathStep, ...]  #: What it goes through, with alike ones together.
     by_kind: dict[str, float]  #: ``compute``, the communication of each label, ``waiting``.
-    #: By the parameter of the machine, named as ``Framework.what_if`` names it: ``compute``, the bandwidth of a tier,
-    #: the latency of links, the times of the transport. Tiers that bound something equally stand together, joined by
-    #: ``and``: one of them alone makes nothing faster. Beside these there are ``rates that no flow may exceed``,
-    #: ``waiting``, and ``network`` where nothing more is known. A communication counts for the links that bound it when
-    #: it is alone; what it takes longer beside others counts for the link of its group that is busiest over the whole
-    #: iteration.
+    #: By the parameter of the machine, named as in ``Framework.what_if``: ``compute``, the bandwidth of a tier, the
+    #: latency of links, the times of the transport. Tiers that bound something equally stand together, joined by
+    #: ``and``: one alone makes nothing faster. Others are ``rates that no flow may exceed``, ``waiting``, and
+    #: ``network`` where nothing more is known. A communication counts for the links that bound it alone; what
+    #: it takes longer beside others, for the link of its group that is busiest over the whole iteration.
     by_limit: dict[str, float]
-    #: By the rank that it goes through; it stays on one as long as it can. Keys are numbers of ranks.
-    by_rank: dict[str, float]
+    by_rank: dict[str, float]  #: By the number of the rank that it goes through; it stays on one as long as it can.
     crowded: float  #: Seconds by which its communication takes longer than alone.
 
 
@@ -73,9 +69,7 @@ class Improvement:
 
     parameter: str  #: What is improved.
     on_path: float  #: Seconds of the critical path that follow from it.
-    #: Per cent of the time per per cent that the parameter is better, as follows from that: -0.5 where one per cent
-    #: takes half a per cent off.
-    estimated_exponent: float
+    estimated_exponent: float  #: Per cent of the time per per cent that it is better, as follows from that.
     exponent: float  #: The same from a run with one per cent.
     estimated_seconds: float  #: The time with the whole factor if the critical path stayed what it is.
     seconds: float  #: The time that a run with the whole factor takes.
@@ -224,22 +218,17 @@ class CollectiveResult:
     link_utilization: FloatArray  #: ``(links,)`` share of each link's capacity used over the duration.
     energy: float  #: Joules spent on links.
     bound: Bound  #: Seconds that no algorithm can do without, all together and part by part.
-    #: With ``auto``: seconds of every algorithm that was simulated to its end, by name.
-    candidates: dict[str, float] = field(factory=dict)
-    #: With ``auto``: seconds that others take at least, from a bound or where they were cut off.
-    slower: dict[str, float] = field(factory=dict)
+    candidates: dict[str, float] = field(factory=dict)  #: With ``auto``: seconds of all that were simulated to the end.
+    slower: dict[str, float] = field(factory=dict)  #: With ``auto``: seconds that others take at least, by name.
     refused: dict[str, str] = field(factory=dict)  #: With ``auto``: why others were not tried.
-    #: Counters of the engine: events, solves, cache hits, waits, splits.
-    statistics: dict[str, int] = field(factory=dict)
-    #: What the fabric's admission counted, for example wavelengths used.
-    figures: dict[str, float] = field(factory=dict)
+    statistics: dict[str, int] = field(factory=dict)  #: Of the engine: events, solves, cache hits, waits, splits.
+    figures: dict[str, float] = field(factory=dict)  #: What the fabric's admission counted, such as wavelengths used.
     notes: tuple[str, ...] = ()  #: What a reader must know, for example conflicts that the network met.
     fidelity: str  #: How closely it was simulated.
     fabric: Fabric  #: Where it ran.
     group: IntArray  #: ``(ranks,)`` NPU number of each rank.
     schedule: Schedule  #: What the algorithm ordered.
-    #: By which protocol the transport's library sends, and what chose that; empty where it has none.
-    protocol: str = ""
+    protocol: str = ""  #: By which protocol the transport's library sends, and what chose that; empty without one.
 
     @property
     def bound_ratio(self) -> float:
@@ -255,8 +244,7 @@ class CollectiveSweep:
     fabric: Fabric  #: Where they ran.
     provenance: dict[str, Any]  #: Everything needed to make the numbers again; JSON-ready.
     missing: tuple[float, ...] = ()  #: The sizes that an interrupt left out.
-    #: What parameters do to the time of each result, if that was asked for.
-    effects: tuple[tuple[Effect, ...], ...] = ()
+    effects: tuple[tuple[Effect, ...], ...] = ()  #: What parameters do to the time of each result, if asked for.
 
     @property
     def average_busbw(self) -> float:
@@ -272,25 +260,19 @@ class GraphResult:
     timeline: Timeline  #: What happened when; its ``graph`` has the tasks.
     placement: IntArray  #: ``(ranks,)`` NPU number of each rank.
     seconds: float  #: Time until the last task has ended.
-    #: Seconds by cause (mean over the ranks): ``compute``, ``bubble``, exposed time by label; empty where it was not
-    #: asked for.
+    #: Seconds by cause, mean over the ranks: ``compute``, ``bubble``, exposed time by label; empty if not asked for.
     breakdown: dict[str, float]
     bytes_by_cause: dict[str, float]  #: Bytes summed over all links, by label.
     link_bytes: FloatArray  #: ``(links,)`` bytes that crossed each link.
-    #: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
-    link_bytes_by_label: dict[str, FloatArray]
+    link_bytes_by_label: dict[str, FloatArray]  #: ``(links,)`` bytes, by label; they add up to ``link_bytes``.
     energy: float  #: Joules spent on links.
     algorithms: dict[str, str]  #: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
     statistics: dict[str, int]  #: Counters of the engine: events, solves, cache hits, waits, splits.
-    #: What the fabric's admission counted, for example wavelengths used.
-    figures: dict[str, float] = field(factory=dict)
+    figures: dict[str, float] = field(factory=dict)  #: What the fabric's admission counted, such as wavelengths used.
     notes: tuple[str, ...] = ()  #: What a reader must know, for example which conflicts the network met.
-    #: What each communication asks of the network, for whoever wants to know why it took so long.
-    demands: Demands | None = field(default=None, repr=False)
-    #: What a sharing policy with state has counted over time, for traces.
-    samples: dict[str, Samples] = field(factory=dict, repr=False)
-    #: The times of several runs; then all but the timeline, the figures and the notes is their mean.
-    spread: Spread | None = None
+    demands: Demands | None = field(default=None, repr=False)  #: What each communication asks of the network.
+    samples: dict[str, Samples] = field(factory=dict, repr=False)  #: What a sharing policy with state has counted.
+    spread: Spread | None = None  #: Of several runs; then all but timeline, figures and notes is their mean.
 
 
 @frozen(eq=False, kw_only=True)
@@ -300,19 +282,15 @@ class RunResult(GraphResult):
     workload: str  #: Its name in the experiment.
     fabric_name: str  #: The fabric's name in the experiment.
     memory: dict[str, float]  #: Bytes one NPU needs, by what they hold (may be empty).
-    #: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin versions. Everything
-    #: needed to make the numbers again; JSON-ready.
-    provenance: dict[str, Any]
+    provenance: dict[str, Any]  #: The resolved configuration and versions, to make the numbers again; JSON-ready.
     work: Work | None = None  #: What the iteration trains, or ``None`` where the workload does not say.
     throughput: Throughput = field(factory=Throughput)  #: How much that is for its time.
     omissions: tuple[str, ...] = ()  #: Those of the notes that say what the workload leaves out.
-    #: Of the labels that the workload declares, in their order; empty for one that is free.
-    colours: dict[str, str] = field(factory=dict)
+    colours: dict[str, str] = field(factory=dict)  #: Of the workload's labels, in order; empty for one that is free.
     critical_path: CriticalPath | None = None  #: What the time follows from, where that was asked for.
     what_if: WhatIf | None = None  #: What would make it shorter, where that was asked for.
     bill: Bill | None = None  #: What the network costs, item by item; ``None`` where nothing can be said.
-    #: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
-    jobs: tuple[JobResult, ...] = ()
+    jobs: tuple[JobResult, ...] = ()  #: Each of several jobs, in the order of the experiment; none of a single one.
 
     @property
     def cost(self) -> float | None:
@@ -405,6 +383,10 @@ class Cell:
         )
 
 
+_WORKLOAD: Any = Factory(lambda self: self.workload, takes_self=True)
+_FABRIC: Any = Factory(lambda self: self.fabric, takes_self=True)
+
+
 @frozen(eq=False)
 class Failure:
     """A cell that has no result; names, templates and settings are as in ``Row``."""
@@ -415,9 +397,9 @@ class Failure:
     infeasible: bool  #: Whether the two do not fit each other; otherwise a model or a plugin failed.
     key: str | None = None  #: The key of the experiment that it is about, if it is about one.
     accepted: str | None = None  #: What would fit, if that is known.
-    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_template: str = _WORKLOAD
     workload_settings: dict[str, Any] = field(factory=dict)
-    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_template: str = _FABRIC
     fabric_settings: dict[str, Any] = field(factory=dict)
     place: int = 0  #: How many rows of the comparison come before it.
 
@@ -463,40 +445,31 @@ class Row:
     fabric: str  #: Name in the experiment.
     baseline: str  #: The fabric that the speed-up is over.
     seconds: float  #: Iteration time.
-    #: Over the baseline: how many times shorter the iteration is than that of ``baseline_workload`` on ``baseline``;
-    #: ``None`` where that has no result.
-    speedup: float | None
+    speedup: float | None  #: Seconds of ``baseline_workload`` on ``baseline`` over these; ``None`` without them.
     reference_speedup: float | None  #: The published value, or ``None``.
     reference_source: str | None  #: Where that was published, or ``None``.
     status: Status  #: Where ``seconds`` and ``speedup`` come from.
     breakdown: dict[str, float]  #: Seconds by cause; they add up to ``seconds``.
     npus: int  #: How many NPUs are in use.
-    #: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
-    algorithms: dict[str, str] = field(factory=dict)
+    algorithms: dict[str, str] = field(factory=dict)  #: By kind of request, such as ``{"mp all-reduce x3": "ring"}``.
     compute_scale: float = 1.0  #: Factor between the compute times used and the roofline.
     fidelity: str = "exact"  #: How it was simulated.
     energy: float = 0.0  #: Joules spent on links.
-    #: What the fabric's admission counted, for example wavelengths used.
-    figures: dict[str, float] = field(factory=dict)
+    figures: dict[str, float] = field(factory=dict)  #: What the fabric's admission counted, such as wavelengths used.
     notes: tuple[str, ...] = ()  #: What a reader must know.
     work: Work | None = None  #: What the iteration trains, or ``None`` where the workload does not say.
     throughput: Throughput = field(factory=Throughput)  #: How much that is for its time.
-    #: The workload that the speed-up is over; the row's own by default.
-    baseline_workload: str = field(default=Factory(lambda self: self.workload, takes_self=True))
-    #: Name of the workload's table in the experiment; differs from ``workload`` in a sweep.
-    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    baseline_workload: str = _WORKLOAD  #: The workload that the speed-up is over; the row's own by default.
+    workload_template: str = _WORKLOAD  #: Name of its table in the experiment; differs from ``workload`` in a sweep.
     workload_settings: dict[str, Any] = field(factory=dict)  #: The swept fields of the workload, as written.
-    #: Name of the fabric's table in the experiment, likewise.
-    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_template: str = _FABRIC  #: Name of the fabric's table in the experiment, likewise.
     fabric_settings: dict[str, Any] = field(factory=dict)  #: The swept fields of the fabric, as written.
     omissions: tuple[str, ...] = ()  #: Those of the notes that say what the workload leaves out.
-    #: Of the labels that the workload declares, in their order; empty for one that is free.
-    colours: dict[str, str] = field(factory=dict)
+    colours: dict[str, str] = field(factory=dict)  #: Of the workload's labels, in order; empty for one that is free.
     memory: dict[str, float] = field(factory=dict)  #: Bytes one NPU needs, by what they hold (may be empty).
     cost: float | None = None  #: Dollars of the network, if they are known.
     tiers: tuple[TierLoad, ...] = ()  #: What its busiest tiers carried, the one with the hottest link first.
-    #: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
-    jobs: tuple[JobResult, ...] = ()
+    jobs: tuple[JobResult, ...] = ()  #: Each of several jobs, in the order of the experiment; none of a single one.
     spread: Spread | None = None  #: The times of several runs, whose mean ``seconds`` is.
 
 
@@ -519,8 +492,7 @@ class SavingClaim:
 
     saving: float
     source: str
-    # Of a saving by one field: neighbouring values between which the mean passes the published one.
-    between: tuple[tuple[Any, Any], ...] = ()
+    between: tuple[tuple[Any, Any], ...] = ()  # by one field: neighbours between which the mean passes it
 
 
 @frozen
@@ -544,13 +516,11 @@ class Comparison:
     title: str  #: From the experiment.
     baseline: str  #: Fabric that speed-ups refer to where a row names no other, as written.
     rows: tuple[Row, ...]  #: One per workload and fabric, workload by workload.
-    savings: tuple[Saving, ...] = ()  #: What is compared over many cells.
-    #: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
-    provenance: dict[str, Any] = field(factory=dict)
+    savings: tuple[Saving, ...] = ()  #: What is compared over many cells, none of which is missing.
+    provenance: dict[str, Any] = field(factory=dict)  #: The resolved experiment, versions, fidelity; JSON-ready.
     statistics: dict[str, int] = field(factory=dict)  #: Counters of the engine over all runs.
     approximated: str = ""  #: Why the cells are not ``exact``, where nobody has asked for that; empty otherwise.
-    #: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
-    missing: tuple[tuple[str, str], ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()  #: (workload, fabric) of the cells that an interrupt left out.
     sensitivity: Sensitivity | None = None  #: How far it may be off, if that was asked for.
     failures: tuple[Failure, ...] = ()  #: The cells that have no result, in the order of the experiment.
     stored: int = 0  #: How many cells came from a store. It differs between runs, so it is not part of the JSON.

@@ -43,8 +43,7 @@ class LinkLoad:
     name: str  #: For people.
     bytes: float  #: How much crossed it.
     utilization: float  #: Share of what its capacity allows over the whole time, 0 to 1.
-    #: Whose bytes those are, where that is known; labels without any are left out.
-    bytes_by_label: dict[str, float] = field(factory=dict)
+    bytes_by_label: dict[str, float] = field(factory=dict)  #: Whose those are, where known; no labels without any.
 
 
 def link_loads(

@@ -86,8 +86,7 @@ class Validation:
 
     transports: Mapping[str, Mapping[str, Any]]  # name and fields of what predicts each system, by system
     predictions: tuple[Prediction, ...]
-    # What fits without a system, or without a source, predict of it.
-    left_out: Mapping[Fold, tuple[Prediction, ...]] = field(factory=dict)
+    left_out: Mapping[Fold, tuple[Prediction, ...]] = field(factory=dict)  # of fits without a system or a source
     unvalidated: tuple[str, ...] = ()  # presets of machines that nothing was measured on
     fidelity: str = EXACT  # how closely iterations of training were simulated
     approximated: str = ""  # why that is not ``exact``, where nobody has asked for it; empty otherwise

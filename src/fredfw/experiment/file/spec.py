@@ -85,11 +85,9 @@ class SavingSpec:
     name: str
     of: str  # name or template of the fabrics that save time
     over: str  # name of the fabric that each is compared with; the settings of that fabric fill its placeholders
-    # Names or templates, at least one; ``None`` for all.
-    workloads: tuple[str, ...] | None = field(default=None, validator=_some)
+    workloads: tuple[str, ...] | None = field(default=None, validator=_some)  # names or templates; ``None`` for all
     part: str | None = None  # a label: its exposed time is compared instead of the whole iteration
-    # One or two swept fields; every value, or pair of values, has a mean of its own.
-    by: tuple[str, ...] = field(default=(), validator=_axes)
+    by: tuple[str, ...] = field(default=(), validator=_axes)  # one or two swept fields, each value with its own mean
     references: tuple[SavingReference, ...] = ()
 
     def is_claim(self, reference: SavingReference) -> bool:
@@ -139,8 +137,7 @@ class FabricSection(Section):
 
     baseline: str  # name of the fabric that its speed-ups refer to
     npu: Npu | None = None  # what computes on it, or ``None`` for the experiment's own
-    # What the links of each tier join, for their prices, or ``None`` for what the topology says.
-    scopes: tuple[str, ...] | None = None
+    scopes: tuple[str, ...] | None = None  # what links of each tier join, for prices; ``None``: as the topology says
     memories: tuple[MemoryTier, ...] = ()
     variation: Variation | None = None  # what varies on it, or ``None`` for the experiment's own
     events: tuple[LinkEvent, ...] = ()
@@ -153,8 +150,7 @@ class WorkloadSection(Section):
     PLUGINS: ClassVar[tuple[str, ...]] = ("workload", *jobs.KEYS)
     KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "compute_scale", "calibration", "scaled_like")
 
-    # The workload that its speed-ups refer to, or ``None`` where the experiment names none.
-    baseline: str | None = None
+    baseline: str | None = None  # the workload that its speed-ups refer to, or ``None`` where none is named
     compute_scale: float = 1.0  # factor between the compute times used and the NPU's roofline
     calibration: Calibration | None = None  # what ``compute_scale`` is fitted to, if it is
     scaled_like: str | None = None  # the workload whose ``compute_scale`` this one shares, if it does
@@ -238,8 +234,7 @@ class Outline(Generic[_Fabric, _Workload]):
     workloads: tuple[_Workload, ...]
     baseline: str  # the fabric that speed-ups refer to where a fabric has no baseline of its own, as written
     npu_table: Mapping[str, Any] = field(factory=dict)  # what computes, on fabrics that do not say so, as written
-    # Labels from the highest class to the lowest, before all others; ``None`` for what each workload declares.
-    priorities: tuple[str, ...] | None = None
+    priorities: tuple[str, ...] | None = None  # labels, the highest class first; ``None`` for each workload's own
     fidelity: str | None = None  # of all cells; ``None`` for ``exact`` unless one has too many transfers
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()  # what is compared over many cells
@@ -397,18 +392,14 @@ def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[Sa
 class Experiment(Outline[FabricSpec, WorkloadSpec]):
     """A matrix of fabrics and workloads whose plugins are configured."""
 
-    #: Reads the same file or tables again, with values in place of its own.
-    reader: Callable[[Mapping[str, Any]], Experiment] | None = None
+    reader: Callable[[Mapping[str, Any]], Experiment] | None = None  #: Reads it again, with values in place of its own.
     sampler: Sampler | None = None  #: Which points of the space are run, if there is one.
 
     def with_values(self, values: Mapping[str, Any]) -> Experiment:
         """Return the experiment with ``values`` in place of its own; it has all of its fabrics and workloads.
 
-        Args:
-            values: By the path of the key as TOML writes it, such as ``{"fabrics.mesh.topology.rows": 5}``.
-
-        Raises:
-            InputError: A path that leads nowhere, or a value that is impossible; names it.
+        They are by the path of the key as TOML writes it, such as ``{"fabrics.mesh.topology.rows": 5}``. Raises
+        ``InputError`` for a path that leads nowhere, or an impossible value.
         """
         if self.reader is None:
             raise InputError("was not read from a file or tables", file=self.file, accepted="fredfw.load_experiment")

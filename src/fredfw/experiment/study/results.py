@@ -39,8 +39,7 @@ class StudyPoint:
     reason: str = ""  #: Why there is no result, or which limit it breaks; empty otherwise.
     failed: bool = False  #: Whether a model or a plugin failed, where there is no result; otherwise it does not fit.
     estimated: bool = False  #: Whether the result is an estimate: nothing was simulated.
-    #: What its busiest tiers carried, the one with the hottest link first; empty for an estimate.
-    tiers: tuple[TierLoad, ...] = ()
+    tiers: tuple[TierLoad, ...] = ()  #: Its busiest, the one with the hottest link first; empty for an estimate.
 
 
 @frozen
@@ -51,8 +50,7 @@ class RungCount:
     cells: int  #: How many points were asked for.
     results: int  #: Of how many there is a result.
     events: int  #: Of the engine, over all results: what they cost, whatever the machine.
-    #: By the name of a later rung, how far its times are from the times there.
-    errors: dict[str, RungError] = field(factory=dict)
+    errors: dict[str, RungError] = field(factory=dict)  #: By a later rung, how far its times are from those there.
 
 
 @frozen
@@ -78,13 +76,11 @@ class StudyResult:
     points: tuple[StudyPoint, ...]  #: Those that were run, in the order of the space; each once, as it was run last.
     rungs: tuple[RungCount, ...]  #: What was run, in the order of the first cells.
     sampler: dict[str, Any]  #: The sampler and its fields.
-    #: The resolved study, and the versions of all that took part; JSON-ready.
-    provenance: dict[str, Any] = field(factory=dict)
+    provenance: dict[str, Any] = field(factory=dict)  #: The resolved study, and the versions used; JSON-ready.
     complete: bool = True  #: Whether the sampler came to its end; an interrupt ends a study before.
     colours: dict[str, str] = field(factory=dict)  #: Of the labels that workloads declare; empty for one that is free.
     approximated: str = ""  #: Why points are not ``exact``, where nobody has asked for that; empty otherwise.
-    #: How many results came from a store. It differs between runs, so it is not part of the JSON.
-    stored: int = 0
+    stored: int = 0  #: How many results came from a store; not in the JSON, since it differs between runs.
 
     @property
     def best(self) -> tuple[StudyPoint, ...]:
