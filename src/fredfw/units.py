@@ -71,8 +71,7 @@ def accepted(unit: Unit) -> str:
 def parse(value: object, unit: Unit) -> float:
     """Return ``value``, a number or text with a unit, in the SI unit of ``unit``.
 
-    Raises:
-        InputError: The text has no such unit, or the number is not finite, or beyond ``LEAST`` and ``MOST``.
+    Raises ``InputError`` where the text has no such unit, or the number is not finite or beyond ``LEAST`` and ``MOST``.
     """
     # What programs mostly give, which costs them more than anything else here if it goes the long way.
     if (type(value) is float or type(value) is int) and (LEAST <= value <= MOST or value == 0):
@@ -158,7 +157,7 @@ def quantity(
     minimum: float = 0.0,
     exclusive: bool = False,
     optional: bool = False,
-    help: str = "",  # noqa: A002  (the word every configuration library uses)
+    help: str = "",
 ) -> Any:
     """Declare an attrs field that holds a quantity in SI and accepts text with units, as its ``default`` may be.
 
@@ -191,33 +190,28 @@ def _converter(read: Callable[[object], object], *, optional: bool) -> attrs.Con
     return attrs.Converter(convert, takes_field=True)
 
 
-def bandwidth(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def bandwidth(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field in bytes per second, more than zero."""
     return quantity(Unit.BYTES_PER_SECOND, default, exclusive=True, help=help)
 
 
-def duration(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def duration(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field in seconds, zero or more."""
     return quantity(Unit.SECONDS, default, help=help)
 
 
-def size(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def size(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field in bytes, more than zero."""
     return quantity(Unit.BYTES, default, exclusive=True, help=help)
 
 
-def energy(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def energy(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field in joules per byte, zero or more."""
     return quantity(Unit.JOULES_PER_BYTE, default, help=help)
 
 
 def quantities(
-    unit: Unit,
-    default: object = attrs.NOTHING,
-    *,
-    exclusive: bool = False,
-    per: str = "",
-    help: str = "",  # noqa: A002  (as above)
+    unit: Unit, default: object = attrs.NOTHING, *, exclusive: bool = False, per: str = "", help: str = ""
 ) -> Any:
     """Declare a field with a tuple of quantities, one per dimension or level; ``None`` passes where it is the default.
 
@@ -256,12 +250,12 @@ def quantities(
     )
 
 
-def bandwidths(default: object = attrs.NOTHING, *, per: str = "", help: str = "") -> Any:  # noqa: A002  (as above)
+def bandwidths(default: object = attrs.NOTHING, *, per: str = "", help: str = "") -> Any:
     """Declare a field with one bandwidth per dimension, in bytes per second, or one for all."""
     return quantities(Unit.BYTES_PER_SECOND, default, exclusive=True, per=per, help=help)
 
 
-def durations(default: object = attrs.NOTHING, *, per: str = "", help: str = "") -> Any:  # noqa: A002  (as above)
+def durations(default: object = attrs.NOTHING, *, per: str = "", help: str = "") -> Any:
     """Declare a field with one duration per dimension, in seconds, or one for all."""
     return quantities(Unit.SECONDS, default, per=per, help=help)
 
@@ -275,7 +269,7 @@ def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key:
     return tuple(values) * (count if len(values) == 1 else 1)
 
 
-def flops(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def flops(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field in FLOP per second, more than zero."""
     return quantity(Unit.FLOPS, default, exclusive=True, help=help)
 
@@ -283,7 +277,7 @@ def flops(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A
 def option(
     default: object = attrs.NOTHING,
     *,
-    help: str = "",  # noqa: A002  (as above)
+    help: str = "",
     validator: Callable[..., Any] | list[Callable[..., Any]] | None = None,
     converter: Callable[[Any], Any] | None = None,
 ) -> Any:
@@ -291,23 +285,17 @@ def option(
     return attrs.field(default=default, validator=validator, converter=converter, metadata={"help": help})
 
 
-def count(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:  # noqa: A002  (as above)
+def count(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:
     """Declare a field with a whole number of at least ``minimum``; ``None`` passes."""
     return option(default, help=help, validator=whole(minimum))
 
 
-def number(
-    default: object = attrs.NOTHING,
-    *,
-    minimum: float,
-    at_most: float = math.inf,
-    help: str = "",  # noqa: A002  (as above)
-) -> Any:
+def number(default: object = attrs.NOTHING, *, minimum: float, at_most: float = math.inf, help: str = "") -> Any:
     """Declare a field with a number, or what ``at_least`` accepts; ``None`` passes."""
     return option(default, help=help, validator=at_least(minimum, at_most=at_most))
 
 
-def choice(choices: Iterable[str], default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def choice(choices: Iterable[str], default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field with one of ``choices``, by default the first; ``None`` passes where it is the default."""
     accepted = tuple(choices)
     known = one_of(*accepted)
@@ -316,7 +304,7 @@ def choice(choices: Iterable[str], default: object = attrs.NOTHING, *, help: str
     return option(default, help=help, validator=attrs.validators.optional(known) if default is None else known)
 
 
-def file(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def file(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field with a ``fredfw.File``: a path relative to the experiment file, or the working directory.
 
     It must be there when the field is filled. Its digest is in the provenance of every result.
@@ -324,12 +312,12 @@ def file(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A0
     return _located(File.at, FILE, default, help)
 
 
-def files(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def files(default: object = attrs.NOTHING, *, help: str = "") -> Any:
     """Declare a field with ``fredfw.Files``: paths or patterns with ``*``, relative as for ``file``."""
     return _located(Files.at, FILES, default, help)
 
 
-def _located(at: Callable[..., object], accepted: str, default: object, help: str) -> Any:  # noqa: A002  (as above)
+def _located(at: Callable[..., object], accepted: str, default: object, help: str) -> Any:
     return attrs.field(
         default=default,
         converter=_converter(at, optional=default is None),
@@ -337,7 +325,7 @@ def _located(at: Callable[..., object], accepted: str, default: object, help: st
     )
 
 
-def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:  # noqa: A002  (as above)
+def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:
     """Declare a field with a tuple of one or more whole numbers, such as the dimensions of a torus.
 
     ``None`` passes where it is the default.
@@ -359,7 +347,7 @@ def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") 
     return attrs.field(default=default, converter=convert, validator=check, metadata={"help": help, "accepted": form})
 
 
-def flag(default: bool | None, *, help: str = "") -> Any:  # noqa: A002  (as above)
+def flag(default: bool | None, *, help: str = "") -> Any:
     """Declare a field that is true or false; a default of ``None`` means that something else decides."""
 
     def wrong(value: object) -> str | None:
