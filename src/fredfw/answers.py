@@ -51,10 +51,8 @@ def introduce(cls: type, owner: Plugin) -> None:
 class Asking:
     """A context in which one method of a plugin is called, or a class or function that it has handed over.
 
-    What the library raises on purpose passes, as do an interrupt and memory that is used up.
-
-    Raises:
-        PluginError: The method raised anything else; names plugin, method, error and line.
+    What the library raises on purpose passes, as do an interrupt and memory that is used up; anything else is a
+    ``PluginError`` that names plugin, method, error and line.
     """
 
     __slots__ = ("_method", "_plugin")

@@ -70,9 +70,7 @@ class File:
     def read(self) -> bytes:
         """Return what it holds, uncompressed where it is compressed by gzip.
 
-        Raises:
-            InputError: It cannot be read, has changed since it was named, is longer than the limit ``bytes``, or its
-                compression is damaged.
+        Raises ``InputError`` where it cannot be read, has changed, is above the limit ``bytes``, or is damaged.
         """
         with self.named():
             try:
@@ -105,8 +103,7 @@ class Files:
     def at(cls, paths: object, folder: Path | None = None) -> Files:
         """Return the files that a path or a pattern, or a list of those, names, relative to ``folder``.
 
-        Raises:
-            InputError: One names none, a file is named twice, or cannot be read.
+        Raises ``InputError`` where one names none, or a file is named twice or cannot be read.
         """
         if isinstance(paths, Files):
             return paths
@@ -195,7 +192,6 @@ def _located(path: str | Path, folder: Path | None, accepted: str) -> Path:
 
 # Sweeps configure one plugin again and again; a file that has other times or another size is read again.
 @lru_cache(maxsize=4096)
-def _digest(location: Path, size: int, modified: int, inode: int) -> str:
-    del size, modified, inode
+def _digest(location: Path, _size: int, _modified: int, _inode: int) -> str:
     with open(location, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 class Framework:
     """Knows the installed plugins and composes them; two frameworks share nothing.
 
+    Whatever simulates raises ``InputError`` for what cannot be used, and ``SimulationError`` where a model misbehaves.
+
     Args:
         plugins: All installed ones by default.
         trust_plugins: Whether plugin files that an experiment names are executed; else it is refused, unless
@@ -66,8 +68,7 @@ class Framework:
     def topology(self, name: str, **fields: Any) -> Topology:
         """Return the topology ``name``, configured with ``fields``: numbers in SI, or text with units.
 
-        Raises:
-            InputError: An unknown field or an impossible value; ``UnknownNameError`` if there is no such topology.
+        Raises ``UnknownNameError`` if there is no such topology, ``InputError`` for impossible fields.
         """
         return configure.build(self.plugins.topologies.get(name), fields, registries=lambda: self.plugins.registries)
 
@@ -98,8 +99,7 @@ class Framework:
             **options: Fields of the algorithm.
 
         Raises:
-            InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve it.
-            SimulationError: The model misbehaved.
+            UnsupportedError: No algorithm can serve it.
         """
         check_fabric(fabric)
         if not isinstance(algorithm, str):
@@ -150,8 +150,8 @@ class Framework:
             events: What happens to links meanwhile.
 
         Raises:
-            InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve a collective.
-            SimulationError: The model misbehaved; ``DeadlockError`` if tasks wait for each other.
+            UnsupportedError: No algorithm can serve a collective.
+            DeadlockError: Tasks wait for each other.
         """
         check_fabric(fabric)
         if not isinstance(graph, TaskGraph):
@@ -202,11 +202,10 @@ class Framework:
             chosen = {None: (configure.build(cls, options, registries=lambda: self.plugins.registries),)}
         elif options:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
-        what = chosen, effort
-        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == what:
+        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == (chosen, effort):
             return self._latest[2]
         bench = Bench(fabric, chosen, self.plugins, fastest=chosen is None, effort=effort)
-        self._latest = fabric, what, bench
+        self._latest = fabric, (chosen, effort), bench
         self._log("fabric built", **bench.facts())
         return bench
 
@@ -234,9 +233,6 @@ class Framework:
             workloads: Likewise.
             baselines: Whether to add the fabrics that the speed-ups of those named refer to, as a comparison needs.
             values: Take the place of what the tables say, by path: ``{"fabrics.mesh.topology.rows": 5}``.
-
-        Raises:
-            InputError: Something cannot be used; names file, key and value.
         """
         given = dict(values or {})
         outline = self.outline(source, values=given).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
@@ -263,10 +259,6 @@ class Framework:
             fidelity: As in ``simulate_collective``, instead of the experiment's own.
             store: Takes what a comparison needs of the result; or its path.
             progress: Called with (share of the cell that is done, 1, the cell) now and then, and at the end.
-
-        Raises:
-            InputError: The cell is not named, or does not exist, or cannot be run.
-            SimulationError: The model misbehaved.
         """
         fidelity = called(fidelity)
         matrix = self._matrix(experiment, workload, fabric)
@@ -320,11 +312,8 @@ class Framework:
         """Return one cell of an experiment as a file that programs in C and C++ run, see ``fredfw_program_read``.
 
         They get the times that ``run`` gets, to the last bit. The cell is given as there; with ``routes`` the file has
-        those of messages between all NPUs, too.
-
-        Raises:
-            InputError: As ``run`` does; Python is asked while the cell runs, by an admission, a sharing policy, loads,
-                stores or events of links; or the transport is asked what each message costs.
+        those of messages between all NPUs, too. Raises ``InputError`` where Python is asked while the cell runs, by an
+        admission, a sharing policy, loads, stores or events of links, or a transport that is asked for each message.
         """
         fidelity = called(fidelity)
         matrix = self._matrix(experiment, workload, fabric)
@@ -356,10 +345,6 @@ class Framework:
         stand beside what the critical path lets expect. The cell is given as in ``run``; ``result`` is what that
         returned, where it is known. Where the runs are made and kept is as in ``compare``. ``progress`` is called with
         (runs done, all of them, a run that is made), and at the end.
-
-        Raises:
-            InputError: As ``run`` does, or the factor is not above 1.
-            SimulationError: The model misbehaved.
         """
         sensitivities.check_factor(factor)
         fidelity = called(fidelity)
@@ -431,7 +416,7 @@ class Framework:
 
         Raises:
             Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
-            InputError: Something cannot be used, the space is empty or too large, or a cell lacks the objective.
+            InputError: The space is empty or too large, or a cell lacks the objective.
             PluginError: The sampler misbehaved.
         """
         # Only a study pays for what only studies need.
@@ -450,11 +435,8 @@ class Framework:
     ) -> tuple[Effect, ...]:
         """Return what each parameter of ``fabric`` does to the time of a collective, the largest effect first.
 
-        That ``share`` of each is taken away and added, one at a time. All else is for ``simulate_collective``; what
-        ``auto`` chooses is chosen anew each time.
-
-        Raises:
-            InputError: As ``simulate_collective`` does, or the share is not between 0 and 1.
+        That ``share``, between 0 and 1, of each is taken away and added, one at a time. All else is for
+        ``simulate_collective``; what ``auto`` chooses is chosen anew each time.
         """
         sensitivities.check_share(share)
 
@@ -472,10 +454,8 @@ class Framework:
     ) -> Comparison:
         """Return the comparison of an experiment from what stores have of its cells; its plugins are not needed.
 
-        ``source`` and ``values``, those that the cells were run with, are as in ``load_experiment``.
-
-        Raises:
-            InputError: A cell is missing, or was run with other versions or files than the rest.
+        ``source`` and ``values``, those that the cells were run with, are as in ``load_experiment``. Raises
+        ``InputError`` where a cell is missing, or was run with other versions or files than the rest.
         """
         outline = self.outline(source, values=values)
         outline.check_matrix()
@@ -486,10 +466,8 @@ class Framework:
     def stored(self, outline: AnyOutline | str | Path, store: Store | str | Path) -> Mapping[tuple[str, str], str]:
         """Return what ``store`` has of each cell, by workload and fabric: ``done``, ``infeasible`` or ``missing``.
 
-        The plugins of the experiment need not be installed.
-
-        Raises:
-            InputError: There is no such store, or it has results of a cell that differ.
+        The plugins of the experiment need not be installed. Raises ``InputError`` where there is no such store, or it
+        has results of a cell that differ.
         """
         matrix = outline if isinstance(outline, Outline) else self.outline(outline)
         matrix.check_matrix()

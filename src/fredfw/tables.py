@@ -50,10 +50,7 @@ def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[s
 def check_keys(table: Mapping[str, Any], known: Iterable[str], key: str, *, inside: str | None = None) -> None:
     """Make sure that ``table``, whose dotted path is ``key``, has only ``known`` keys.
 
-    A key like no known one is taken for one of the table under the key ``inside``.
-
-    Raises:
-        UnknownNameError: It has another key; gives the nearest known one.
+    Raises ``UnknownNameError`` with the nearest known one; a key like none is taken for one of the table ``inside``.
     """
     accepted = tuple(known)
     for given in table:
@@ -99,8 +96,7 @@ def as_whole(value: object, key: str, least: int = 0, most: int | None = None) -
 def as_quantity(value: object, unit: Unit, key: str, *, exclusive: bool = False) -> float:
     """Return ``value``, a number or text with a unit, in the SI unit of ``unit``.
 
-    Raises:
-        InputError: It is missing or no such quantity, is below 0, or is 0 where ``exclusive``; names the key ``key``.
+    Raises ``InputError`` with ``key`` where it is missing, no such quantity, below 0, or 0 where ``exclusive``.
     """
     form = f"{units.accepted(unit)}; {'more than' if exclusive else 'at least'} 0 {unit.value}"
     if value is None:
@@ -115,8 +111,7 @@ def as_quantity(value: object, unit: Unit, key: str, *, exclusive: bool = False)
 def as_tables(value: object, key: str, *, accepted: str = "a list of tables") -> list[tuple[str, Mapping[str, Any]]]:
     """Return each table in the list ``value``, whose dotted path is ``key``, behind its own path.
 
-    Raises:
-        InputError: It is missing or not a list, or something in it is not a table.
+    Raises ``InputError`` where it is missing or not a list, or something in it is not a table.
     """
     if not isinstance(value, list):
         raise InputError(_wrong(value, "is not a list of tables"), key=key, accepted=accepted)

@@ -45,10 +45,8 @@ def measured(
 ) -> list[Measured]:
     """Return the times in tables of collectives, which are CSV or what nccl-tests prints, in their order.
 
-    ``system`` is that of all lines, instead of what they say; ``pattern`` that of output without its program.
-
-    Raises:
-        InputError: One cannot be read or used; names file, line, column and what is accepted.
+    ``system`` is that of all lines, instead of what they say; ``pattern`` that of output without its program. Raises
+    ``InputError`` where one cannot be read or used.
     """
     from fredfw.validation import tables
     from fredfw.validation.collectives import presets

@@ -30,13 +30,12 @@ _OWN = "a different file"
 class Outputs:
     """The output options of one command, checked when made: before anything runs.
 
+    Raises ``InputError`` for a path that cannot be written or is given twice, and a standard output that is closed.
+
     Args:
         paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
         source: The file that is read, or all that are, which no output may replace, nor those of ``--plugin``.
         directories: Options whose path is a directory, which is new or empty.
-
-    Raises:
-        InputError: A path that cannot be written, two options with the same one, or a standard output that is closed.
     """
 
     def __init__(
@@ -73,12 +72,8 @@ class Outputs:
     ) -> None:
         """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written.
 
-        Names each file that it wrote on standard error.
-
-        Args:
-            contents: What makes them. A path that ends in ``.gz`` gets them compressed. Several, by name, are the
-                files of a directory.
-            leave_out: Options that are not written, although they are wanted.
+        Names each file that it wrote on standard error. Several contents, by name, are the files of a directory; a path
+        that ends in ``.gz`` gets them compressed. What is wanted is not written where it is one of ``leave_out``.
         """
         wanted = {option: path for option, path in self._paths.items() if option not in leave_out}
         files: dict[str | Path, Content] = {}
@@ -131,8 +126,7 @@ def print_report(report: list[RenderableType]) -> None:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> list[RenderableType]:
     """Return a report of one table, to be printed; text is aligned left, numbers are right and have six digits.
 
-    Raises:
-        ValueError: A row has more or fewer values than there are columns.
+    Raises ``ValueError`` where a row has more or fewer values than there are columns.
     """
     from fredfw.report.tables import table_report
 

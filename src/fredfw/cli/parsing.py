@@ -178,16 +178,10 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
 
 
 def chosen(value: str | Mapping[str, Any], registry: Registry[T], plugins: PluginManager, option: str) -> T:
-    """Return the plugin that ``option`` chooses, configured.
+    """Return the plugin of ``registry``, such as ``plugins.topologies``, that ``option`` chooses, configured.
 
-    Args:
-        value: Its name, or a table of its name and its fields, which may be text: ``{ name = "ring" }``.
-        registry: Those to choose from, such as ``plugins.topologies``.
-        plugins: Those that a field may name.
-        option: Such as ``--topology``, for messages.
-
-    Raises:
-        InputError: An unknown name or field, or an impossible value.
+    ``value`` is its name, or a table of its name and its fields, which may be text: ``{ name = "ring" }``; a field may
+    name one of ``plugins``. Raises ``InputError`` for an unknown name or field, or an impossible value.
     """
     from fredfw.plugin import configure
 
@@ -198,9 +192,7 @@ def chosen(value: str | Mapping[str, Any], registry: Registry[T], plugins: Plugi
 def ask(method: Callable[..., T], plugin: object, *given: Any) -> T:
     """Return what ``plugin`` answers to ``method`` of its interface, such as ``Topology.build``.
 
-    Raises:
-        PluginError: It fails, or does not answer what the interface says; names the plugin.
-        FredfwError: What it raises on purpose.
+    Raises ``PluginError`` where it fails or does not answer what the interface says, and what it raises on purpose.
     """
     from fredfw.answers import ANYTHING, Method
     from fredfw.plugin.answers import CHECKED
@@ -212,10 +204,8 @@ def ask(method: Callable[..., T], plugin: object, *given: Any) -> T:
 def configured(cls: type[T], assignments: Iterable[str], option: str, *, plugins: PluginManager | None = None) -> T:
     """Return the plugin ``cls`` configured by texts such as ``rows=4``, which ``option`` (``--set``) was given.
 
-    ``plugins`` are those that a field may name, such as a topology inside of another one.
-
-    Raises:
-        InputError: Not of that form, an unknown field, or a value that it does not accept.
+    ``plugins`` are those that a field may name, such as a topology inside of another one. Raises ``InputError`` for
+    other forms, an unknown field, or a value that it does not accept.
     """
     from fredfw.plugin import configure
 

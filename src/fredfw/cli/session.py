@@ -35,14 +35,10 @@ def plugins_of(ctx: click.Context) -> PluginManager:
 
 
 def open_framework(ctx: click.Context) -> Framework:
-    """Return the framework with all plugins of this call; logging is configured from here on.
+    """Return the framework with all plugins of this call, see ``click.pass_context``; configures logging.
 
-    Args:
-        ctx: Of the command that asks, see ``click.pass_context``.
-
-    Raises:
-        InputError: A plugin is named, in an option or the environment, that does not exist.
-        PluginError: A plugin given with ``--plugin`` cannot be used, or any with ``--strict-plugins``.
+    Raises ``InputError`` where an option or the environment names a plugin that does not exist, and ``PluginError``
+    where one of ``--plugin`` cannot be used, or any with ``--strict-plugins``.
     """
     from fredfw.framework import Framework
 
