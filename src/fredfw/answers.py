@@ -27,8 +27,7 @@ T = TypeVar("T")
 
 # What a plugin may raise; SystemExit, because it is the host that decides when it ends.
 FAILURES = (Exception, SystemExit)
-# Arrays of so many values are shown whole.
-_SHOWN = 4
+_SHOWN = 4  # arrays of so many values are shown whole
 
 
 def speaks_for(cls: type, claim: str, method: str) -> bool:

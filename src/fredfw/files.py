@@ -21,12 +21,10 @@ from attrs import field, frozen
 from fredfw import limits
 from fredfw.errors import InputError, placed
 
-FILE = "the path of a file, relative to the experiment file"
-"""What a field accepts that names a file."""
+FILE = "the path of a file, relative to the experiment file"  # what a field accepts that names a file
 FILES = "a path with * for what differs, or a list of paths, relative to the experiment file"
 """What a field accepts that names several files."""
-GZIP = b"\x1f\x8b"
-"""How a compressed file begins."""
+GZIP = b"\x1f\x8b"  # how a compressed file begins
 _PIECE = 1 << 20
 _NUMBER = re.compile(r"(\d+)")
 

@@ -62,8 +62,7 @@ class Framework:
         self.plugins = given_or_installed(plugins)
         self._trust_plugins = trust_plugins
         self._log = log
-        # A sweep over sizes asks for the same one again.
-        self._latest: tuple[Fabric, object, Bench] | None = None
+        self._latest: tuple[Fabric, object, Bench] | None = None  # a sweep over sizes asks for the same one again
 
     def topology(self, name: str, **fields: Any) -> Topology:
         """Return the topology ``name``, configured with ``fields``: numbers in SI, or text with units.
@@ -237,7 +236,11 @@ class Framework:
         given = dict(values or {})
         outline = self.outline(source, values=given).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
         experiment = reading.configured(outline, self.plugins, trust_plugins=self._trust_plugins)
-        self._tell_of(experiment)
+        used: list[object] = [one.workload for one in experiment.workloads]
+        used += [one for fabric in experiment.fabrics for one in fabric.configured]
+        counts = {"fabrics": len(experiment.fabrics), "workloads": len(experiment.workloads)}
+        versions = self.plugins.versions(used=map(type, configure.parts(used)))
+        self._log("experiment read", file=experiment.file, title=experiment.title, **counts, plugins=versions)
         return evolve(experiment, reader=lambda others: self.load_experiment(source, values={**given, **others}))
 
     def run(
@@ -419,8 +422,7 @@ class Framework:
             InputError: The space is empty or too large, or a cell lacks the objective.
             PluginError: The sampler misbehaved.
         """
-        # Only a study pays for what only studies need.
-        from fredfw.experiment.study.search import search
+        from fredfw.experiment.study.search import search  # only a study pays for it
 
         if not isinstance(experiment, Experiment):
             experiment = self.load_experiment(experiment, values=values)
@@ -487,13 +489,6 @@ class Framework:
         matrix = self._matrix(experiment)
         matrix.check_matrix()
         return calibration.calibrate(matrix, self.plugins, progress=progress, log=self._log)
-
-    def _tell_of(self, experiment: Experiment) -> None:
-        used: list[object] = [one.workload for one in experiment.workloads]
-        used += [one for fabric in experiment.fabrics for one in fabric.configured]
-        counts = {"fabrics": len(experiment.fabrics), "workloads": len(experiment.workloads)}
-        versions = self.plugins.versions(used=map(type, configure.parts(used)))
-        self._log("experiment read", file=experiment.file, title=experiment.title, **counts, plugins=versions)
 
     def _matrix(
         self, experiment: Experiment | str | Path, workload: str | None = None, fabric: str | None = None

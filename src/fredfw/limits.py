@@ -35,8 +35,7 @@ parts of a switch that is drawn, events of a trace that is written, bytes of a f
 transfers, which take the engine about 60 s, what runs is simulated ``compressed``, unless a fidelity is asked for."""
 
 _current: ContextVar[Mapping[str, int]] = ContextVar("limits", default=DEFAULTS)
-# Longer numbers say nothing to a reader, and Python refuses to write very long ones.
-_READABLE = 10**15
+_READABLE = 10**15  # longer numbers say nothing to a reader, and Python refuses to write very long ones
 
 
 def check(name: str, count: int, *, key: str | None = None) -> None:

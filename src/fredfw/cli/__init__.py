@@ -89,8 +89,7 @@ def _reported() -> Iterator[None]:
             raise _Failure(f"error: standard output cannot be written: {error.strerror}") from error
 
 
-# What a disk or a quota says when it is full.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a disk or a quota says when it is full
 
 
 @cache

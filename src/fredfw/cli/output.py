@@ -166,8 +166,7 @@ def _printable_values(_logger: Any, _method: str, event: MutableMapping[str, Any
     return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
-# Seconds. What remains follows from all that is done so far: cells differ, and the last few say little.
-_LONG = 1e9
+_LONG = 1e9  # seconds. What remains follows from all that is done so far: cells differ, and the last few say little.
 
 
 def log(event: str, /, **values: Any) -> None:

@@ -135,8 +135,7 @@ class Sensitivity:
     flips: tuple[Flip, ...]  # where a ranking changes
 
 
-# Of a time: runs that are no further apart are equal but for the order of their sums.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # of a time: runs that are no further apart are equal but for the order of their sums
 
 
 @frozen
@@ -425,16 +424,11 @@ class Failure:
 class Status(StrEnum):
     """Where a number comes from."""
 
-    REFERENCE = "reference"
-    """Published by another source."""
-    MEASURED = "measured"
-    """Timed on hardware by another source."""
-    SIMULATED = "simulated"
-    """Nothing was fitted."""
-    CALIBRATED = "calibrated"
-    """The cell that a scalar was fitted to."""
-    PREDICTED = "predicted"
-    """Another cell of a workload that has a fitted scalar."""
+    REFERENCE = "reference"  #: Published by another source.
+    MEASURED = "measured"  #: Timed on hardware by another source.
+    SIMULATED = "simulated"  #: Nothing was fitted.
+    CALIBRATED = "calibrated"  #: The cell that a scalar was fitted to.
+    PREDICTED = "predicted"  #: Another cell of a workload that has a fitted scalar.
 
 
 @frozen

@@ -38,8 +38,7 @@ _PUT = (
 )
 _GET = "SELECT digest, value FROM outcomes WHERE key = ? AND environment = ?"
 _FIND = "SELECT environment, digest, value FROM outcomes WHERE key = ? ORDER BY environment"
-# Bytes of the least page of SQLite, and so of the least database.
-_LEAST = 512
+_LEAST = 512  # bytes of the least page of SQLite, and so of the least database
 # Seconds: how long what was put may wait for more, and how long another process may hold the file.
 _DELAY = 0.5
 _PATIENCE = 10.0

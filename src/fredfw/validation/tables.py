@@ -25,8 +25,7 @@ OPTIONAL = ("ranks_per_node", "time_inplace_us", "algbw_GBps", "busbw_GBps", "so
 PATTERNS = (*(str(one) for one in Pattern if one is not Pattern.POINT_TO_POINT), SENDRECV)
 """What a table may call an operation."""
 
-# Columns that begin like these have their unit in the name.
-_QUANTITIES = ("size", "time", "algbw", "busbw")
+_QUANTITIES = ("size", "time", "algbw", "busbw")  # columns that begin like these have their unit in the name
 # How far algbw, and how far busbw, may be from what follows from size and time: a share, and what rounding to two
 # decimals of GB/s does. Another unit is off by a thousand, another number of ranks by a few per cent.
 _ALGBW_SHARE, _BUSBW_SHARE, _ROUNDED = 0.05, 0.01, 0.011

@@ -238,8 +238,7 @@ class Bench:
         )
 
 
-# So few runs say little about the slowest of a hundred.
-_ENOUGH = 100
+_ENOUGH = 100  # so few runs say little about the slowest of a hundred
 
 
 def over(once: Callable[[int], GraphResult], runs: int) -> GraphResult:

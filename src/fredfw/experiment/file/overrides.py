@@ -91,8 +91,7 @@ def expand(tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys
         key = f"{kind}.{template}.sweep"
         rest = {name: value for name, value in table.items() if name != "sweep"}
         sweep = _checked(table["sweep"], template, key) if "sweep" in table else {}
-        # A row of several jobs has no plugin of its own.
-        own = plugin in rest or plugin in sweep
+        own = plugin in rest or plugin in sweep  # a row of several jobs has no plugin of its own
         paths: dict[str, tuple[str, ...]] = {}
         for field in sweep:
             with placed(key=f"{key}.{field}"):
@@ -143,8 +142,7 @@ def _checked(sweep: object, template: str, key: str) -> Mapping[str, list[Any]]:
             message = f"the name {template!r} has the placeholder {{{field}}}, but the sweep has no field {field!r}"
             accepted = f"a name with placeholders only for {', '.join(sweep)}, or a list of values of {field}"
             raise InputError(f"{message}{nearest(field, sweep)}", key=key, accepted=accepted)
-    # Each of them is a row or a column of cells.
-    limits.check("cells", math.prod(map(len, sweep.values())), key=key)
+    limits.check("cells", math.prod(map(len, sweep.values())), key=key)  # each is a row or a column of cells
     return sweep
 
 

@@ -73,8 +73,7 @@ def parse(
     asked = {key: tables[key] for key in SEARCH if key in tables}
     if not asked:
         return outline
-    # Only a search pays for what it needs.
-    from fredfw.experiment.study import reading as study
+    from fredfw.experiment.study import reading as study  # only a search pays for what it needs
 
     return evolve(outline, study=study.read(asked, {key: tables[key] for key in tables if key not in SEARCH}, file))
 

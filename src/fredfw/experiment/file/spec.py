@@ -354,7 +354,14 @@ class Outline(Generic[_Fabric, _Workload]):
             fabrics=tuple(one for one in self.fabrics if one.name in columns),
             workloads=tuple(one for one in self.workloads if one.name in rows),
             references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
-            savings=covered(self, cells),
+            savings=self.covered(cells),
+        )
+
+    def covered(self, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
+        return tuple(
+            saving
+            for saving in self.savings
+            if all((one.workload, name) in cells for one in self.pairs(saving) for name in (one.of, one.over))
         )
 
     def _called(self, kind: str, sections: tuple[_Section, ...], names: Sequence[str] | None) -> tuple[_Section, ...]:
@@ -378,14 +385,6 @@ class Outline(Generic[_Fabric, _Workload]):
 
 
 AnyOutline = Outline[FabricSection, WorkloadSection]
-
-
-def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
-    return tuple(
-        saving
-        for saving in outline.savings
-        if all((one.workload, name) in cells for one in outline.pairs(saving) for name in (one.of, one.over))
-    )
 
 
 @frozen(eq=False, kw_only=True)

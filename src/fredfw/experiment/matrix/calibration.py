@@ -21,8 +21,7 @@ _STEPS = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
 _SCALES = [LOWEST * (HIGHEST / LOWEST) ** (step / _STEPS) for step in range(_STEPS + 1)]
 _RELATIVE = 1e-9
 _ITERATIONS = 60
-# How near to the target (relatively) a sign change must lead to be a solution and not a jump across it.
-_REACHED = 1e-6
+_REACHED = 1e-6  # how near to the target (relatively) a sign change must lead to be a solution and not a jump across it
 
 
 @frozen

@@ -14,17 +14,7 @@ from fredfw.errors import FredfwError, InputError, Interrupted
 from fredfw.experiment import results
 from fredfw.experiment.cell.runner import Runner, merged
 from fredfw.experiment.file.checks import check_causes, labels_of_sharing
-from fredfw.experiment.file.spec import (
-    AnyOutline,
-    Experiment,
-    FabricSection,
-    FabricSpec,
-    SavingReference,
-    SavingSpec,
-    WorkloadSection,
-    covered,
-    error_of,
-)
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, SavingSpec, WorkloadSection, error_of
 from fredfw.experiment.results import Cell, Comparison, Failure, RunResult, Status, shared
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Share, outcome, refused
 from fredfw.fidelities import ESTIMATE, EXACT
@@ -33,11 +23,9 @@ from fredfw.units import counted
 from fredfw.workloads import Work
 from fredfw.workloads.labels import COMPUTE
 
-# How near its target a calibrated cell must be.
-_STILL_FITS = 0.0005
+_STILL_FITS = 0.0005  # how near its target a calibrated cell must be
 
-# How many tasks and links are kept of cells whose transfers are counted before they run.
-_KEPT = 1_000_000
+_KEPT = 1_000_000  # how many tasks and links are kept of cells whose transfers are counted before they run
 # How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
 _COMPARABLE = 2.0 * (1 + 1e-9)
 
@@ -192,7 +180,7 @@ def assemble(
             continue
         cell, baseline = cells[key], cells.get(outline.baseline_of(workload, fabric))
         faster = None if baseline is None else speedup(baseline, cell, outline.file)
-        status = _status(workload, fabric)
+        status = _status(workload, fabric.name)
         reference = references.get((workload.name, fabric.name))
         own = {
             "baseline": fabric.baseline,
@@ -216,7 +204,7 @@ def assemble(
         title=outline.title,
         baseline=outline.baseline,
         rows=tuple(rows),
-        savings=tuple(_saving(outline, *one, cells) for one in enumerate(covered(outline, cells))),
+        savings=tuple(_saving(outline, *one, cells) for one in enumerate(outline.covered(cells))),
         provenance={
             "cells": [
                 # Of a provenance, "workload" is how it is configured.
@@ -247,7 +235,7 @@ def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tu
             raise InputError(message, file=outline.file, key=f"savings[{index}]", accepted=accepted)
         share = 1 - seconds(pair.workload, pair.of) / over
         groups.setdefault(spec.group(pair.settings), []).append((pair.settings, share))
-    references = {spec.group(one.at): one for one in spec.references if not spec.is_claim(one)}
+    references = {spec.group(one.at): (one.saving, one.source) for one in spec.references if not spec.is_claim(one)}
     means = tuple(_group(spec, members, references.get(key)) for key, members in groups.items())
     claims = [(one.saving, one.source) for one in spec.references if spec.is_claim(one)]
     return results.Saving(
@@ -273,17 +261,18 @@ def _between(spec: SavingSpec, groups: Sequence[results.SavingGroup], claimed: f
 
 
 def _group(
-    spec: SavingSpec, members: list[tuple[Mapping[str, Any], float]], published: SavingReference | None
+    spec: SavingSpec, members: list[tuple[Mapping[str, Any], float]], published: tuple[float, str] | None
 ) -> results.SavingGroup:
     shares = [share for _, share in members]
+    reference, source = published or (None, None)
     return results.SavingGroup(
         at={key: members[0][0][key] for key in spec.by},
         saving=math.fsum(shares) / len(shares),
         lowest=min(shares),
         highest=max(shares),
         pairs=len(shares),
-        reference=None if published is None else published.saving,
-        reference_source=None if published is None else published.source,
+        reference=reference,
+        reference_source=source,
     )
 
 
@@ -372,9 +361,9 @@ def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:
     return (f"compute_scale gives {speedup:.4g} here, not the {target:g} it was fitted to: run fredfw calibrate",)
 
 
-def _status(workload: WorkloadSection, fabric: FabricSection) -> Status:
+def _status(workload: WorkloadSection, fabric: str) -> Status:
     # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
     if not workload.fitted or workload.compute_scale == 1.0:
         return Status.SIMULATED
-    fits = workload.calibration is not None and workload.calibration.fabric == fabric.name
+    fits = workload.calibration is not None and workload.calibration.fabric == fabric
     return Status.CALIBRATED if fits else Status.PREDICTED

@@ -15,10 +15,8 @@ from fredfw.experiment.why import critical_path
 from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.answers import built
 
-# What makes no difference is told apart from rounding.
-_EXACT = 1e-9
-# What a derivative is measured with.
-_STEP = 1.01
+_EXACT = 1e-9  # what makes no difference is told apart from rounding
+_STEP = 1.01  # what a derivative is measured with
 
 Seconds = Mapping[tuple[str, str], float]  # of cells, by workload and fabric
 

@@ -37,10 +37,8 @@ Run = Callable[["CellSpec", Share | None], Outcome]
 # Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
 _FABRICS_KEPT = 4
 _TASKS_KEPT = 1_000_000
-# Cells that wait in an executor for each that it runs at once: enough that none of its processes waits.
-_AHEAD = 32
-# How many cells an executor runs at once where that is not known.
-_MANY = 64
+_AHEAD = 32  # cells that wait in an executor for each that it runs at once: enough that none of its processes waits
+_MANY = 64  # how many cells an executor runs at once where that is not known
 
 
 @frozen

@@ -24,10 +24,8 @@ T = TypeVar("T")
 
 _ADDRESSES = "dask://HOST:PORT, dask://local or dask://local?workers=4"
 _SPAWN = multiprocessing.get_context("spawn")
-# Seconds that a process has to end by itself.
-_PATIENCE = 5.0
-# Starting processes and waiting for them is not safe on several threads at the same time.
-_PROCESSES = threading.Lock()
+_PATIENCE = 5.0  # seconds that a process has to end by itself
+_PROCESSES = threading.Lock()  # starting processes and waiting for them is not safe on several threads at the same time
 
 
 def connect(address: str) -> Executor:

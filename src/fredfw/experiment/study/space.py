@@ -53,8 +53,7 @@ class Space:
     dimensions: tuple[Dimension, ...]
     # Of each workload on each fabric the numbers of the dimensions that it has; those of others have no part in it.
     cells: Mapping[tuple[str, str], tuple[int, ...]]
-    # One that names a dimension that a cell does not have says nothing of it.
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Constraint, ...] = ()  # one that names a dimension that a cell lacks says nothing of it
     constants: Mapping[str, Any] = field(factory=dict)
 
     @cached_property
