@@ -16,14 +16,12 @@ MEANINGS = {  # the least exact first
 SIMULATED = EXACT, COMPRESSED  # those that simulate an iteration, with a timeline
 FIDELITIES = *SIMULATED, ESTIMATE
 RENDEZVOUS = "per-rank-rendezvous"  # in calls until version 1: ``exact`` with a transport that has ``rendezvous``
-STEPWISE = "stepwise"
-"""In calls until version 1: ``exact`` with phases kept whole, which admissions and policies may need."""
-RENAMED = {
+STEPWISE = "stepwise"  # likewise: ``exact`` with phases kept whole, which admissions and policies may need
+RENAMED = {  # what names of earlier releases are called
     "per-rank": f"{EXACT!r}",
     RENDEZVOUS: f"{EXACT!r}, and a transport with rendezvous = true",
     STEPWISE: f"{EXACT!r}; phases stay whole where the fabric's admission says so",
 }
-"""What names of earlier releases are called."""
 
 
 def checked(name: object, key: str = "fidelity", accepted: Sequence[str] = FIDELITIES) -> str:

@@ -22,8 +22,7 @@ from fredfw import limits
 from fredfw.errors import InputError, placed
 
 FILE = "the path of a file, relative to the experiment file"  # what a field accepts that names a file
-FILES = "a path with * for what differs, or a list of paths, relative to the experiment file"
-"""What a field accepts that names several files."""
+FILES = "a path with * for what differs, or a list of paths, relative to the experiment file"  # likewise of several
 GZIP = b"\x1f\x8b"  # how a compressed file begins
 _PIECE = 1 << 20
 _NUMBER = re.compile(r"(\d+)")
@@ -33,11 +32,9 @@ _NUMBER = re.compile(r"(\d+)")
 class File:
     """A file whose content has a part in a result."""
 
-    path: str
-    """As it was written."""
+    path: str  #: As it was written.
     location: Path = field(eq=False, repr=False)
-    digest: str = field(repr=False)
-    """SHA-256 of its content when it was named, hexadecimal."""
+    digest: str = field(repr=False)  #: SHA-256 of its content when it was named, hexadecimal.
 
     @classmethod
     def at(cls, path: object, folder: Path | None = None) -> File:
@@ -93,8 +90,7 @@ class File:
 class Files:
     """Several files, such as one for each rank; in the order of their names, with numbers as numbers."""
 
-    paths: tuple[str, ...]
-    """As they were written: paths, or patterns with ``*``."""
+    paths: tuple[str, ...]  #: As they were written: paths, or patterns with ``*``.
     files: tuple[File, ...]
 
     @classmethod

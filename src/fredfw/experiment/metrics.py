@@ -29,7 +29,7 @@ class Metric:
         return value if value is None or self.least else -value
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
+METRICS: Mapping[str, Metric] = MappingProxyType(  # by name; ``memory`` is what one NPU needs
     {
         one.name: one
         for one in (
@@ -45,7 +45,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         )
     }
 )
-"""By name. ``time-cost`` is the product of the two; ``memory`` is what one NPU needs."""
 
 _T = TypeVar("_T", bound=Measured)
 

@@ -145,7 +145,8 @@ def critical_path(result: GraphResult) -> CriticalPath:
     down = 0.0 if result.spread else result.seconds - timeline.duration
     if down:
         wait(RESTART, down)
-    steps = sorted((_joined(pattern, kind, ones) for (pattern, kind), ones in alike.items()), key=_longest)
+    joined = [_joined(*key, ones) for key, ones in alike.items()]
+    steps = sorted(joined, key=lambda one: (-one.seconds, one.name, one.kind))
     return CriticalPath(
         seconds=timeline.duration + down,
         length=len(path),
@@ -171,10 +172,6 @@ def _joined(pattern: str, kind: str, steps: Sequence[PathStep]) -> PathStep:
         limits=_totals(part for one in steps for part in one.limits.items()),
         begins=dict(sorted(Counter(begin for one in steps for begin in one.begins).items())),
     )
-
-
-def _longest(step: PathStep) -> tuple[float, str, str]:
-    return -step.seconds, step.name, step.kind
 
 
 def _totals(parts: Iterable[tuple[str, float]]) -> dict[str, float]:

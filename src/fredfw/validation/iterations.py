@@ -23,12 +23,11 @@ from fredfw.validation.tables import Reading, system_of
 from fredfw.validation.transports import TOPOLOGY, Predictor, Transports
 
 PATTERN = "iteration"
-FITTED = (
+FITTED = (  # the rows that something of the accelerators was fitted to
     # The launch time of kernels, where the host sets the time; what an H100 sustains.
     {"source": "vtrain-iterations", "group": "one node", "hidden": 1024, "micro_batch": 1},
     {"source": "torchtitan", "dp": 8, "elementwise": "fused"},
 )
-"""The rows that something of the accelerators was fitted to."""
 
 REQUIRED = "nodes", "seconds"
 _OWN = (*REQUIRED, "set", "system", "npu", "source")

@@ -22,8 +22,7 @@ from fredfw.validation.points import SENDRECV, CollectivePoint, Point, System, f
 
 REQUIRED = ("system", "nodes", "ranks", "collective", "size_B", "time_us")
 OPTIONAL = ("ranks_per_node", "time_inplace_us", "algbw_GBps", "busbw_GBps", "source", "library")
-PATTERNS = (*(str(one) for one in Pattern if one is not Pattern.POINT_TO_POINT), SENDRECV)
-"""What a table may call an operation."""
+PATTERNS = (*(str(one) for one in Pattern if one is not Pattern.POINT_TO_POINT), SENDRECV)  # names of operations
 
 _QUANTITIES = ("size", "time", "algbw", "busbw")  # columns that begin like these have their unit in the name
 # How far algbw, and how far busbw, may be from what follows from size and time: a share, and what rounding to two

@@ -30,13 +30,11 @@ from fredfw.workloads import Workload
 
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=spec.Section)
-KEYS = (
+KEYS = (  # of the tables of an experiment
     *("title", "baseline", "npu", "priorities", "fidelity", "fabrics", "workloads"),
     *("references", "savings", "prices", "variation", "plugins"),
 )
-"""Of the tables of an experiment."""
-SEARCH = ("space", "constraints", "constants", "objective", "sampler", "rungs")
-"""Of those that search it for the best point of a space."""
+SEARCH = ("space", "constraints", "constants", "objective", "sampler", "rungs")  # of those that search a space
 _BASE = "experiment"  # the key of the file that has all tables but those
 _ONE = "all cells of an experiment have one fidelity"
 _COLLECTIVES = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'

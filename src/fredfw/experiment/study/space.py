@@ -16,9 +16,7 @@ from fredfw.experiment.study.constraints import Constraint
 
 WORKLOAD, FABRIC = "workload", "fabric"  # what constraints call the names of a cell
 
-Choice: TypeAlias = tuple[int | None, ...]
-"""Of each dimension the number of the value; ``None`` for one that has no part in the cell."""
-
+Choice: TypeAlias = tuple[int | None, ...]  # the value's number by dimension; ``None`` for one without part in the cell
 _STEPS = 100  # partial points that are tried for each cell that is allowed
 _EVERY = 1024
 
