@@ -17,13 +17,10 @@ class FredfwError(Exception):
 
 
 class InputError(FredfwError, ValueError):
-    """Something the user gave cannot be used.
+    """Something the user gave cannot be used; ``message`` says what is wrong, with the offending value.
 
-    Args:
-        message: What is wrong, with the offending value.
-        file: The file it came from.
-        key: The dotted path of the key in that file, or the name of the option or parameter.
-        accepted: What would be accepted instead.
+    It came from ``file``; ``key`` is the dotted path of the key there, or the name of the option or parameter. What
+    would be accepted instead is ``accepted``.
     """
 
     def __init__(

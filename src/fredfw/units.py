@@ -51,7 +51,7 @@ _EXAMPLES: Mapping[Unit, str] = {
 }
 
 
-LEAST, MOST = 1e-100, 1e100  # of quantities but 0, so that products of three do not overflow; times may be smaller
+LEAST, MOST = 1e-100, 1e100  #: Of quantities but 0, so products of three do not overflow; times may be smaller.
 
 # There is no thousandth of a bit: "64 mb" must be a slip for "64 MB" or "64 Mb".
 _WHOLE = (Unit.BYTES, Unit.BYTES_PER_SECOND, Unit.FLOPS)

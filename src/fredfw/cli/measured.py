@@ -17,27 +17,16 @@ if TYPE_CHECKING:
 
 @frozen(eq=False)
 class Measured:
-    """A collective that was timed.
+    """A collective that was timed."""
 
-    Args:
-        system: Name of the machine, as ``fredfw validate`` has it.
-        source: Who measured it.
-        pattern: What ran, or ``sendrecv``.
-        nodes: That took part.
-        ranks: In all of them.
-        size: Bytes of the per-rank buffer, the larger of input and output.
-        seconds: How long it took.
-        fabric: Stands for at most two of its nodes, with the transport that predicts it.
-    """
-
-    system: str
-    source: str
-    pattern: str
-    nodes: int
-    ranks: int
-    size: float
-    seconds: float
-    fabric: Fabric
+    system: str  #: Name of the machine, as ``fredfw validate`` has it.
+    source: str  #: Who measured it.
+    pattern: str  #: What ran, or ``sendrecv``.
+    nodes: int  #: That took part.
+    ranks: int  #: In all of them.
+    size: float  #: Bytes of the per-rank buffer, the larger of input and output.
+    seconds: float  #: How long it took.
+    fabric: Fabric  #: Stands for at most two of its nodes, with the transport that predicts it.
 
 
 def measured(

@@ -30,12 +30,9 @@ _OWN = "a different file"
 class Outputs:
     """The output options of one command, checked when made: before anything runs.
 
+    ``paths`` are by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted. Those of the options
+    ``directories`` are new or empty directories. No output may replace a ``source`` that is read, or a plugin file.
     Raises ``InputError`` for a path that cannot be written or is given twice, and a standard output that is closed.
-
-    Args:
-        paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
-        source: The file that is read, or all that are, which no output may replace, nor those of ``--plugin``.
-        directories: Options whose path is a directory, which is new or empty.
     """
 
     def __init__(

@@ -65,17 +65,15 @@ def opened(store: Store | str | Path | None, *, new: bool = True) -> Iterator[St
 class Store:
     """Outcomes by what decides them; use it in a ``with`` block, which closes it.
 
-    What is put is written together with what follows within half a second, by a thread of its own. The file is an
-    SQLite database with a rollback journal: it is whole whenever a process is killed, and several processes may use it
-    at the same time, also on a network drive whose locks work.
+    What is put is written together with what follows within half a second, by a thread of its own. An SQLite database
+    with a rollback journal is whole whenever a process is killed, and several processes may use it at the same time.
     """
 
     def __init__(self, path: Path, location: Path, connection: sqlite3.Connection | None) -> None:
-        """Use the open database ``connection``, or begin one at ``location``; ``open`` is how a store begins."""
         self.path = path
         self.hits = 0  # how many cells came from it instead of being run
         self._location = location
-        self._connection = connection
+        self._connection = connection  # ``None`` until the file begins
         self._database = Lock()  # held while the connection is used
         self._waiting: dict[tuple[str, str], tuple[str, bytes]] = {}
         self._lock = Lock()  # held while what waits is changed; never for long
