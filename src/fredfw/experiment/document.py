@@ -10,6 +10,8 @@ from typing import Any
 
 from attrs import asdict
 
+from fredfw.experiment.naming import repeated
+
 VERSION = 1
 
 
@@ -36,12 +38,9 @@ def parse(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key!r} is repeated")
-        found[key] = value
-    return found
+    if found := repeated(key for key, _ in pairs):
+        raise ValueError(f"the key {pairs[found[0]][0]!r} is repeated")
+    return dict(pairs)
 
 
 def _finite(text: str) -> float:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Progress = Callable[[float, int, str], None]
-"""Called with how much is done, how much there is in all, and what runs; a share of a cell counts as a fraction."""
-Log = Callable[..., object]
-"""Takes an event and its values, as a logger of structlog does; for example ``structlog.get_logger().info``."""
+Progress = Callable[[float, int, str], None]  # called with how much is done, with fractions, of how much, and what runs
+Log = Callable[..., object]  # takes an event and its values, as ``structlog.get_logger().info`` does
 
 
 def silent(event: str, /, **values: Any) -> None:

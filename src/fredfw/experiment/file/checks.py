@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from fredfw.errors import InputError, nearest, placed
-from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, Unfit, WorkloadSpec
 from fredfw.experiment.naming import listed, repeated
 from fredfw.simulation import answers
 from fredfw.terminal import has_controls, quoted
@@ -119,6 +119,10 @@ def check_causes(outline: AnyOutline, causes: Causes) -> None:
                 found = [cause for cell in cells for cause in causes[cell]]
                 with placed(file=outline.file):
                     check_labels(labels_of_sharing(fabric), found, _MISSING, f"fabrics.{fabric.name}.sharing")
+
+
+def error_of(workload: WorkloadSpec, fabric: FabricSpec) -> InputError | None:
+    return next((one.error for one in (fabric.topology, workload.workload) if isinstance(one, Unfit)), None)
 
 
 def labels_of_sharing(fabric: FabricSpec) -> Sequence[str]:

@@ -200,10 +200,6 @@ class Unfit(Topology, Workload):
     mesh = graph = build
 
 
-def error_of(workload: WorkloadSpec, fabric: FabricSpec) -> InputError | None:
-    return next((one.error for one in (fabric.topology, workload.workload) if isinstance(one, Unfit)), None)
-
-
 def npu_from(table: Mapping[str, Any], key: str, folder: Path) -> Npu:
     """Return what the table ``key`` says computes: an accelerator by name, with values in place of its own."""
     check_keys(table, ("preset", *schema.settings(Npu)), key)
@@ -354,14 +350,7 @@ class Outline(Generic[_Fabric, _Workload]):
             fabrics=tuple(one for one in self.fabrics if one.name in columns),
             workloads=tuple(one for one in self.workloads if one.name in rows),
             references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
-            savings=self.covered(cells),
-        )
-
-    def covered(self, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
-        return tuple(
-            saving
-            for saving in self.savings
-            if all((one.workload, name) in cells for one in self.pairs(saving) for name in (one.of, one.over))
+            savings=covered(self, cells),
         )
 
     def _called(self, kind: str, sections: tuple[_Section, ...], names: Sequence[str] | None) -> tuple[_Section, ...]:
@@ -385,6 +374,14 @@ class Outline(Generic[_Fabric, _Workload]):
 
 
 AnyOutline = Outline[FabricSection, WorkloadSection]
+
+
+def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
+    return tuple(
+        saving
+        for saving in outline.savings
+        if all((one.workload, name) in cells for one in outline.pairs(saving) for name in (one.of, one.over))
+    )
 
 
 @frozen(eq=False, kw_only=True)

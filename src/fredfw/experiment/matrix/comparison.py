@@ -13,8 +13,8 @@ from attrs import evolve
 from fredfw.errors import FredfwError, InputError, Interrupted
 from fredfw.experiment import results
 from fredfw.experiment.cell.runner import Runner, merged
-from fredfw.experiment.file.checks import check_causes, labels_of_sharing
-from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, SavingSpec, WorkloadSection, error_of
+from fredfw.experiment.file.checks import check_causes, error_of, labels_of_sharing
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, SavingSpec, WorkloadSection, covered
 from fredfw.experiment.results import Cell, Comparison, Failure, RunResult, Status, shared
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Share, outcome, refused
 from fredfw.fidelities import ESTIMATE, EXACT
@@ -204,7 +204,7 @@ def assemble(
         title=outline.title,
         baseline=outline.baseline,
         rows=tuple(rows),
-        savings=tuple(_saving(outline, *one, cells) for one in enumerate(outline.covered(cells))),
+        savings=tuple(_saving(outline, *one, cells) for one in enumerate(covered(outline, cells))),
         provenance={
             "cells": [
                 # Of a provenance, "workload" is how it is configured.
