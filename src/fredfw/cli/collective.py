@@ -70,7 +70,15 @@ def _slot(name: str, text: str) -> options.Option[Any]:
 @options.PROGRESS
 @click.pass_context
 def collective(
-    ctx: click.Context, /, pattern: str, topology: str, algorithm: str, progress: bool, **given: Any
+    ctx: click.Context,
+    /,
+    pattern: str,
+    topology: str,
+    fields: tuple[str, ...],
+    algorithm: str,
+    texts: tuple[str, ...],
+    progress: bool,
+    **given: Any,
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
 
@@ -79,7 +87,7 @@ def collective(
     An interrupt (Ctrl-C) ends a sweep with the sizes that are done.
     """
     sweep = _sizes(given)
-    option_texts = parse_assignments(given["texts"], "--option")
+    option_texts = parse_assignments(texts, "--option")
     framework = open_framework(ctx)
     # An exporter of a single collective has one to write where one size is asked for.
     kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
@@ -90,7 +98,7 @@ def collective(
     plugins = framework.plugins
     with placed(key="--topology"):
         cls = plugins.topologies.get(topology)
-    machine = configured(cls, given["fields"], "--set", plugins=plugins)
+    machine = configured(cls, fields, "--set", plugins=plugins)
     filled: dict[str, Any] = {
         slot: chosen(text, plugins.slots[slot], plugins, f"--{slot}")
         for slot in _SLOTS

@@ -41,7 +41,16 @@ from fredfw.errors import InputError
 @options.PROGRESS
 @click.pass_context
 def run(
-    ctx: click.Context, /, file: str, workload: str | None, fabric: str | None, progress: bool, **given: Any
+    ctx: click.Context,
+    /,
+    file: str,
+    workload: str | None,
+    fabric: str | None,
+    assignments: tuple[str, ...],
+    factor: float | None,
+    jobs: int | None,
+    progress: bool,
+    **given: Any,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
@@ -51,7 +60,6 @@ def run(
     parameter of the machine, a little better and much better, and prints the times beside what the path lets expect.
     With --store these runs are kept, too, and none that is there is made again.
     """
-    factor, jobs = given["factor"], given["jobs"]
     if jobs is not None and factor is None:
         raise InputError("there is one run to make", key="--jobs", accepted="with --what-if")
     from attrs import evolve
@@ -62,7 +70,7 @@ def run(
 
     if factor is not None:
         check_factor(factor, key="--what-if")
-    values = parse_values(given["assignments"])
+    values = parse_values(assignments)
     framework = open_framework(ctx)
     fields = {}
     if given["ranks"] is not None:
