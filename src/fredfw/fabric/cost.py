@@ -174,12 +174,7 @@ class Bill:
 
     @classmethod
     def of(
-        cls,
-        fabric: Fabric,
-        scopes: Sequence[str] = (),
-        prices: Prices | None = None,
-        *,
-        hosts: IntArray | None = None,
+        cls, fabric: Fabric, scopes: Sequence[str] = (), prices: Prices | None = None, *, hosts: IntArray | None = None
     ) -> Bill:
         """Return the bill of the links, switches and network cards of ``fabric``.
 

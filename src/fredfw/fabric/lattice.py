@@ -88,10 +88,7 @@ class _Ring(Axis):
         beyond = (hops - room) * (hops > room)
         step = self.stride * (1 - 2 * down)
         first = self.first + place + down * self.npus
-        return [
-            (first, step, hops - beyond),
-            (first + (down * (self.size - 1) - start) * self.stride, step, beyond),
-        ]
+        return [(first, step, hops - beyond), (first + (down * (self.size - 1) - start) * self.stride, step, beyond)]
 
 
 @frozen

@@ -74,8 +74,7 @@ class MemoryTier:
         help="fabric, with npus: of a lower switch's link to the upper one; default: that of all NPUs below it",
     )
     in_network: bool = flag(
-        False,
-        help="node, fabric: whether the switches copy what is loaded to several NPUs, and reduce what they store",
+        False, help="node, fabric: whether the switches copy what is loaded to several NPUs, and reduce what they store"
     )
 
     def __attrs_post_init__(self) -> None:
@@ -137,11 +136,7 @@ class MemoryNetwork:
         return bool((nodes >= len(self.network.kinds)).any())
 
     def route(
-        self,
-        fabric: Fabric,
-        sources: IntArray,
-        destinations: IntArray,
-        rule: Callable[[IntArray, IntArray], Routes],
+        self, fabric: Fabric, sources: IntArray, destinations: IntArray, rule: Callable[[IntArray, IntArray], Routes]
     ) -> Routes:
         """Return one route per pair of nodes of ``fabric``; ``rule`` has those of the network without memories."""
         first = len(self.network.kinds)
