@@ -66,15 +66,13 @@ class _Operation:
 class NetworkBackend:
     """A ``fabric`` that carries messages and collectives for another program, which owns the clock.
 
-    Nothing happens by itself: ``advance`` and ``run_until_idle`` let time pass and call back, in the order of time and,
-    at equal times, in that in which the time became known: of a timer when it is begun, of a message when its last byte
-    has drained. ``send``, ``receive``, ``collective`` and ``schedule`` return at once and never call back themselves,
-    so they may be used in callbacks. A callback that raises ends the step at its moment; what it was called for is over
-    then, and the next step goes on with the rest.
+    ``advance`` and ``run_until_idle`` alone let time pass and call back, in the order of time and, at equal times, in
+    that in which the time became known: of a timer when it is begun, of a message when its last byte has drained. All
+    else returns at once and may be used in callbacks. A callback that raises ends the step at its moment; what it was
+    called for is over then, and the next step goes on with the rest.
 
-    Every method checks what it is given before it changes anything, so that after an ``InputError`` all is as before.
-    Networks share nothing that changes: there may be any number of them, but no two threads use the same one at the
-    same time. Between steps a network can be copied and pickled if its callbacks can; handles stay valid in the copy.
+    After an ``InputError`` all is as before. There may be any number of networks, but no two threads use the same one
+    at the same time. Between steps one can be copied and pickled if its callbacks can; handles stay valid in the copy.
 
     End points are NPU numbers, as in groups, or the names of NPUs, I/O controllers (``controller0`` on most fabrics)
     and memories. A link, which has one direction, is given by its number, by its name as in ``Fabric.link_name``
@@ -87,8 +85,8 @@ class NetworkBackend:
         sharing: A policy, or the name of one; the fabric's own by default.
         plugins: Where names are looked up; what is installed by default.
         stepwise: Until version 1: ``exact`` with phases kept whole.
-        fidelity: How closely collectives are simulated, ``exact`` or ``compressed``. By default each that has more
-            transfers than the limit ``exact``, see ``fredfw.limits``, is compressed; ``notes`` names it.
+        fidelity: Of collectives, ``exact`` or ``compressed``. By default those with more transfers than the limit
+            ``exact``, see ``fredfw.limits``, are compressed; ``notes`` names them.
 
     Raises:
         InputError: No fabric, an unknown fidelity or two of them, or a name that nothing is registered under.
@@ -143,12 +141,9 @@ class NetworkBackend:
 
         It is delivered, and ``on_complete`` called, when its last byte has drained and has paid the latency of its
         path: one of no bytes after the latency, one to the sender itself at once. If failed links leave no path, it
-        waits for them. A message with the ``tag`` ``None`` is not to be received. ``priority`` is its class for the
-        sharing policy, of which 0 is the highest; its bytes are accounted to ``label``.
-
-        Raises:
-            InputError: No end point, an impossible size, a tag that cannot be compared, no callback, no class.
-            UnsupportedError: The fabric has no path; ``RefusedError`` if its admission refuses it.
+        waits for them. One with the ``tag`` ``None`` is not to be received. ``priority`` is its class for the sharing
+        policy, 0 the highest; its bytes are accounted to ``label``. Raises ``InputError`` for what is impossible,
+        ``UnsupportedError`` if the fabric has no path, and ``RefusedError`` if its admission refuses the message.
         """
         source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
         size = _quantity(bytes, Unit.BYTES, "bytes")
@@ -179,10 +174,7 @@ class NetworkBackend:
         """Wait at ``dst`` for a message from ``src`` with ``tag``; it may be there already.
 
         The n-th receive with the same ends and tag gets the n-th message that was sent with them. ``on_complete`` is
-        called when that is delivered, after the sender's own callback.
-
-        Raises:
-            InputError: No end point, an impossible tag, no callback.
+        called when that is delivered, after the sender's own. Raises ``InputError`` for what is impossible.
         """
         source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
         _check_tag(tag)
@@ -209,12 +201,9 @@ class NetworkBackend:
 
         The ``group`` are NPU numbers in rank order, all NPUs by default. The ``algorithm`` is one, its name, or
         ``auto`` for the one that is fastest when it is alone on the fabric with all links up. ``priority`` and
-        ``label`` are as in ``send``; the label is the pattern by default.
-
-        Raises:
-            InputError: No request, not one NPU per rank, no callback, no class; ``UnknownNameError`` for an unknown
-                algorithm, ``UnsupportedError`` if none can do it, ``RefusedError`` if the fabric's admission refuses
-                it.
+        ``label`` are as in ``send``; the label is the pattern by default. Raises ``InputError`` for what is impossible,
+        ``UnknownNameError`` for an unknown algorithm, ``UnsupportedError`` if none can do it, and ``RefusedError`` if
+        the fabric's admission refuses it.
         """
         if not isinstance(request, CollectiveRequest):
             raise InputError(f"{request!r} is not a request", key="request", accepted="a CollectiveRequest")
@@ -248,11 +237,7 @@ class NetworkBackend:
         return handle
 
     def schedule(self, delay: float | str, callback: Callback) -> Handle:
-        """Call ``callback`` in ``delay`` seconds; cancelled before, it never is.
-
-        Raises:
-            InputError: A delay that is negative or not finite, or no callback.
-        """
+        """Call ``callback`` in ``delay`` seconds, unless cancelled; ``InputError`` for a negative or infinite delay."""
         seconds = _quantity(delay, Unit.SECONDS, "delay")
         _check_callback(callback, key="callback", required=True)
         handle = self._next_handle()
@@ -264,10 +249,8 @@ class NetworkBackend:
     def cancel(self, handle: Handle) -> None:
         """Stop what is under way; its callback is not called. What has crossed the links stays accounted.
 
-        A receive that waited for a message which is cancelled gets the next one.
-
-        Raises:
-            InputError: It has ended, was cancelled before, or was never begun.
+        A receive that waited for a cancelled message gets the next one. Raises ``InputError`` for what is not under
+        way.
         """
         operation = self._operations.get(handle) if _is_number(handle) else None
         if operation is None:
@@ -291,17 +274,14 @@ class NetworkBackend:
     def advance(self, until: float | str) -> None:
         """Let everything happen that happens at or before ``until``, and stop exactly there.
 
-        Raises:
-            InputError: ``until`` lies in the past or is not finite, or this is called in a callback.
+        Raises ``InputError`` in a callback, and if ``until`` lies in the past or is not finite.
         """
         self._network.advance(_quantity(until, Unit.SECONDS, "until"))
 
     def run_until_idle(self) -> None:
         """Let everything happen, and stop at the last event.
 
-        Raises:
-            DeadlockError: Something under way can never end; names it.
-            InputError: This is called in a callback.
+        Raises ``DeadlockError``, which names it, if something can never end, and ``InputError`` in a callback.
         """
         self._network.advance(math.inf)
         if self._operations:
@@ -316,29 +296,24 @@ class NetworkBackend:
     # --- links
 
     def fail_link(self, link: int | str | tuple[int, int]) -> None:
-        """Close a link; flows that cross it go another way with what they have left.
+        """Close a link; flows that cross it take a shortest path of live links with what they have left.
 
-        Flows over closed links take a shortest path of live ones instead of that of their router. Those that have none
-        wait for a link to come back; ``stalled`` and ``notes`` name them.
-
-        Raises:
-            InputError: There is no such link, or it has failed already.
+        Those that have none wait for a link to come back; ``stalled`` and ``notes`` name them. Raises ``InputError``
+        for a link that does not exist or has failed already.
         """
         self._turn(link, up=False)
 
     def restore_link(self, link: int | str | tuple[int, int]) -> None:
         """Open a failed link again; flows that wait for a way go on, those that have one stay on it.
 
-        Raises:
-            InputError: There is no such link, or it has not failed.
+        Raises ``InputError`` for a link that does not exist or has not failed.
         """
         self._turn(link, up=True)
 
     def set_bandwidth(self, link: int | str | tuple[int, int], value: float | str) -> None:
         """Give a link another bandwidth, in bytes per second; a failed one has it when it is restored.
 
-        Raises:
-            InputError: There is no such link, or the bandwidth is not finite and more than 0.
+        Raises ``InputError`` for a link that does not exist, or a bandwidth that is not finite and more than 0.
         """
         number = self._find_link(link)
         bandwidth = _parsed(value, Unit.BYTES_PER_SECOND, "value")

@@ -26,10 +26,7 @@ class Communication(simpy.Event):
 
 
 class Network:
-    """A backend whose operations are events to wait for; all parameters are those of ``NetworkBackend``.
-
-    Its ``backend`` is what links can fail on, and all else that takes no time.
-    """
+    """A backend with events to wait for, with its parameters; ``backend`` has what takes no time, as failing links."""
 
     def __init__(self, env: simpy.Environment, backend: NetworkBackend) -> None:
         self._env = env
@@ -99,9 +96,8 @@ class Environment(simpy.Environment):
     def step(self) -> None:
         """Let the next thing happen, be it SimPy's or the network's.
 
-        Raises:
-            DeadlockError: Nothing is left to happen, and flows are on their way; names them.
-            simpy.core.EmptySchedule: Nothing is left to happen.
+        If there is none, raises ``simpy.core.EmptySchedule``, or ``DeadlockError``, which names the flows still on
+        their way.
         """
         backend, own = self.network.backend, super().peek()
         if own > self.now:

@@ -23,8 +23,7 @@ class Start:
     Args:
         setup: Seconds of setting up, on top of the flow set's own.
         caps: ``(F,)`` bytes per second that each flow does not exceed, or ``None``.
-        setup_once: Whether setting up is paid once instead of at each repetition of a phase; flows that take turns with
-            others pay at each all the same.
+        setup_once: Whether it is paid once, not at each repetition of a phase; flows that take turns pay at each.
     """
 
     setup: float = 0.0
@@ -85,10 +84,7 @@ class Admission(ABC):
     flow_by_flow: ClassVar[bool] = False
 
     def cap(self) -> float:
-        """Return bytes per second that no flow exceeds, whatever else runs: infinite, unless overridden.
-
-        ``auto`` leaves out algorithms that would need more.
-        """
+        """Return bytes per second that no flow exceeds, infinite by default; ``auto`` leaves out what needs more."""
         return math.inf
 
     @abstractmethod
@@ -142,21 +138,15 @@ class AlwaysStart(Admission):
 class AdmissionPolicy(ABC):
     """Makes the admission of each simulation; plugins derive attrs classes from it.
 
-    It may remember what does not depend on the simulation: the circuits of routes, for instance.
-
-    Attributes:
-        name: What experiments call it.
+    It may remember what does not depend on the simulation, such as the circuits of routes. Experiments call it
+    ``name``.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def begin(self, fabric: Fabric) -> Admission:
-        """Return the admission of one simulation on ``fabric``, which has decided nothing yet.
-
-        Raises:
-            UnsupportedError: The fabric is not one that it knows how to control.
-        """
+        """Return a new admission for one simulation; ``UnsupportedError`` for a fabric that it cannot control."""
 
 
 @frozen

@@ -84,14 +84,10 @@ class Prices:
 
     @classmethod
     def read(cls, table: Mapping[str, Any], *, key: str = "prices") -> Prices:
-        """Return the published prices with those of ``table`` in their place.
+        """Return the published prices with those of ``table``, whose ``key`` is for messages, in their place.
 
-        Args:
-            table: ``source``, a text, and a table with ``link``, ``switch`` and ``nic`` for each scope, known or new.
-            key: Of the table, for messages.
-
-        Raises:
-            InputError: It says something else.
+        It has a ``source``, a text, and a table with ``link``, ``switch`` and ``nic`` for each scope, known or new;
+        anything else raises ``InputError``.
         """
         source = table.get("source", "given")
         if not isinstance(source, str):

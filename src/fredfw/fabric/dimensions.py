@@ -39,8 +39,7 @@ class Dimension:
         tier: Of its links, see ``Fabric``.
 
     Raises:
-        InputError: A kind that does not exist, a size below 1, a bandwidth that is not positive and finite, a latency
-            or energy that is negative or not finite, or a dimension that is not a ring and goes one way.
+        InputError: A value is impossible, or a dimension that is not a ring goes one way.
     """
 
     kind: Kind
@@ -109,19 +108,15 @@ def product_fabric(
 ) -> Fabric:
     """Return the product of ``dimensions``: NPUs at all combinations of their positions, one level per dimension.
 
-    Nodes are the NPUs, innermost dimension fastest, then the switches of each dimension: one for each line of NPUs that
-    differ in that dimension alone. Links come dimension by dimension. NPUs copy and combine streams. Messages go along
-    the dimensions in order, innermost first.
+    Nodes are the NPUs, innermost dimension fastest, then the switches of each dimension, one for each line of NPUs that
+    differ in it alone. Links come dimension by dimension. NPUs copy and combine. Messages go innermost first.
 
     Args:
-        dimensions: Innermost first.
+        dimensions: Innermost first; ``InputError`` for none, or too much of something.
         name: For messages and reports; by default what the dimensions are.
         switches_copy: Whether switches copy streams.
         switches_reduce: Whether switches combine streams.
         key: The field that decides the size, for messages.
-
-    Raises:
-        InputError: There are no dimensions, or there is too much of something.
     """
     if not 1 <= len(dimensions) <= _MOST:
         raise InputError(f"{len(dimensions)} dimensions", key=key, accepted=f"1 to {_MOST} of them")
@@ -167,11 +162,9 @@ def _node_name(lattice: Lattice, names: tuple[str, ...], node: int) -> str:
 def with_servers(fabric: Fabric, npus: int, names: tuple[str, str] = ("server", "network")) -> Fabric:
     """Return a fabric without levels with two of kind ``switch``: so many successive NPUs of a server, and the servers.
 
-    The bandwidth of a level is what each NPU gets while all send to the next position in it, or half way round if that
-    is less, over the routes of the fabric's own router. A level of one position is left out.
-
-    Raises:
-        InputError: ``npus`` does not divide the NPUs.
+    The bandwidth of a level is what each NPU gets, by the fabric's own router, while all send to the next position in
+    it, or half way round if that is less. A level of one position is left out; ``InputError`` if ``npus`` does not
+    divide the NPUs.
     """
     count = len(fabric.npus)
     if npus < 1 or count % npus:

@@ -121,8 +121,7 @@ class Fabric:
         copies: ``(nodes,)`` whether a node may copy a stream to several links.
         reduces: ``(nodes,)`` whether a node may combine streams into one.
         defaults: How it is simulated, unless the experiment says otherwise.
-        tiers: ``(links,)`` tier of each link, 0 for the innermost: the links inside servers, those between servers,
-            ... A transport may have other costs for each.
+        tiers: ``(links,)`` tier of each link, 0 inside servers, then outwards; a transport may have costs for each.
         node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
         accelerator: What its NPUs are where an experiment does not say: a preset of ``Npu``; ``""`` if it is not known.
         notes: What a reader of results must know of it, for example what the file that it was read from does not say.
@@ -131,16 +130,14 @@ class Fabric:
     Attributes:
         npus: ``(NPUs,)`` node of each NPU.
         controllers: ``(controllers,)`` node of each I/O controller; empty if there are none.
-        servers: ``(nodes,)`` which part each node is in, of those that links of tier 0 connect: its server, in
-            a cluster.
-        leaving: ``(nodes + 1,)`` offsets and ``(links,)`` link ids. The links that leave node ``n`` are
-            ``ids[offsets[n]:offsets[n + 1]]``, lowest id first.
+        servers: ``(nodes,)`` part of those that links of tier 0 connect that each node is in: its server, in a cluster.
+        leaving: ``(nodes + 1,)`` offsets and ``(links,)`` ids, lowest first: ``ids[offsets[n]:offsets[n + 1]]`` leave
+            node ``n``.
         entering: The same for the links that enter each node.
 
     Raises:
-        InputError: Arrays of different lengths, links from or to nowhere, capacities that are not positive and finite,
-            levels without as many positions as NPUs, coordinates that are not whole, outside the levels or given to two
-            NPUs.
+        InputError: Arrays do not fit each other, capacities are not positive and finite, or coordinates are not whole
+            numbers that give each position of the levels to one NPU.
     """
 
     name: str
@@ -270,11 +267,7 @@ class Fabric:
         return keys[order], order
 
     def links_between(self, sources: IntArray, destinations: IntArray) -> IntArray:
-        """Return the id of the link from each source node to its neighbour (the first, of parallel links).
-
-        Raises:
-            InputError: A pair of nodes that no link joins.
-        """
+        """Return the (first) link from each source to its neighbour; ``InputError`` for a pair that none joins."""
         keys, order = self._link_keys
         wanted = np.asarray(sources) * len(self.kinds) + np.asarray(destinations)
         position = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
@@ -315,8 +308,7 @@ class Fabric:
     def tree(self, rising: IntArray, falling: IntArray, latency: float) -> Routes:
         """Return one flow of ``latency`` whose streams join along ``rising`` links and branch along ``falling`` ones.
 
-        Raises:
-            UnsupportedError: They join at a node that may not reduce, or branch at one that may not copy.
+        Raises ``UnsupportedError`` if they join at a node that may not reduce, or branch at one that may not copy.
         """
         rising, falling = np.unique(rising), np.unique(falling)
         links = np.concatenate([rising, falling])
@@ -336,8 +328,7 @@ class Fabric:
     def view(self, group: IntArray | Sequence[int] | None = None) -> GroupView:
         """Return what an algorithm may know about the NPUs numbered ``group`` (all of them by default).
 
-        Raises:
-            InputError: The group is empty, or an NPU in it does not exist or is repeated.
+        Raises ``InputError`` if the group is empty, or an NPU in it does not exist or is repeated.
         """
         if self.memories is not None:
             return self.network.view(group)
@@ -393,10 +384,7 @@ class Fabric:
         return reduce(or_, (level.offers for level in self.levels), offers)
 
     def views(self, groups: IntArray, *, links: bool = False) -> list[tuple[GroupView, IntArray]]:
-        """Return the different views of ``(G, n)`` groups, each with the indices of the groups that look like that.
-
-        Links are compared where ``links`` is set.
-        """
+        """Return the different views (and ``links``) of ``(G, n)`` groups, each with the indices of its groups."""
         # How a group looks does not change when all of it moves along the levels and the same ranks share a server.
         looks = groups[:, :0]
         if self.coordinates is not None:
@@ -418,10 +406,7 @@ class Fabric:
         return [(one, np.array(same)) for one, same in alike.values()]
 
     def with_defaults(self, *, name: str | None = None, **slots: Any) -> Fabric:
-        """Return the same network under another name, or with others in the ``slots`` of ``Defaults`` that are given.
-
-        A slot that is given ``None`` keeps what it has.
-        """
+        """Return the same network by another ``name`` or with other ``slots`` of ``Defaults``; ``None`` keeps one."""
         chosen = {slot: one for slot, one in slots.items() if one is not None}
         memories = self.memories
         if memories is not None:
@@ -532,11 +517,9 @@ class Topology(ABC):
         """Return the network; pure, so two calls give equal fabrics."""
 
     def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill | None:
-        """Return what the network costs, or ``None`` where nothing can be said.
+        """Return what the network costs, at ``prices`` (LIBRA's by default), or ``None`` where nothing can be said.
 
-        Args:
-            prices: By scope; LIBRA's by default.
-            fabric: What ``build`` returns, where that is at hand.
+        ``fabric`` is what ``build`` returns, where that is at hand.
         """
         from fredfw.fabric.cost import Bill
 

@@ -105,10 +105,7 @@ class Routes:
         return Latest(_ROOM + 2 * (len(self.links) + (1 + _OVERHEAD) * len(self)), _size, least=0)
 
     def select(self, flows: IntArray) -> Routes:
-        """Return the routes of ``(k,)`` ``flows`` alone, in that order.
-
-        It is the same object as the last time, unless many other flows have been selected since.
-        """
+        """Return the routes of ``(k,)`` ``flows`` in that order; the same object as the last time, if still known."""
         key = flows.tobytes()
         known = self._selections.known(key)
         if known is None:

@@ -1,7 +1,6 @@
 """Memories beside the NPUs: tiers of them, and the network that joins them to the NPUs of any fabric.
 
-The memories have links and switches of their own, so that their traffic meets no collective. What is added comes behind
-the nodes and links of the fabric, whose numbers stay what they are.
+They have links and switches of their own, which meet no collective and are numbered behind those of the fabric.
 """
 
 from __future__ import annotations
@@ -177,10 +176,8 @@ def with_memories(fabric: Fabric, tiers: Sequence[MemoryTier]) -> Fabric:
     """Return ``fabric`` with memories, and links and switches that join them to its NPUs.
 
     Nodes and links keep their numbers; router, admission, transport and levels do not see the memories, of which there
-    may be some already. NPUs of a node, or below a switch, have successive numbers.
-
-    Raises:
-        InputError: Two tiers of one name, or NPUs that a tier cannot be divided among; names the key.
+    may be some already. NPUs of a node, or below a switch, have successive numbers. Raises ``InputError``, which names
+    the key, for two tiers of one name, or NPUs that a tier cannot be divided among.
     """
     if not tiers:
         return fabric

@@ -31,10 +31,9 @@ class Router(ABC):
         """Return one route per pair of ``(F,)`` nodes; a node and itself have no links between them."""
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
-        """Return what ``route`` returns for one pair of nodes.
+        """Return what ``route`` returns for one pair of nodes, without the cost of arrays.
 
-        A router may implement it to save a program that sends message after message the cost of arrays. A class that
-        implements ``route`` and not ``path`` is asked for its ``route``, whatever it inherits.
+        A class that implements ``route`` and not ``path`` is asked for its ``route``, whatever it inherits.
         """
         return self.route(fabric, np.array([source]), np.array([destination]))
 
@@ -43,9 +42,7 @@ class Router(ABC):
         """Return one flow over the links that join all ``sources`` to all ``destinations``.
 
         Only nodes that may copy (or reduce) branch (or join) it. A multicast has one source, a reduction one end.
-
-        Raises:
-            UnsupportedError: There is no such tree.
+        Raises ``UnsupportedError`` if there is no such tree.
         """
 
 

@@ -27,11 +27,10 @@ class Call:
         algorithm: Name of the algorithm, without its options; empty for a message of an embedding program.
         ranks: How many take part.
         size: Bytes of the per-rank buffer, the larger of input and output.
-        nodes: Parts of the fabric, connected by links of tier 0 (servers of a cluster), that they are in; the largest
-            number, where the groups that do the same differ.
+        nodes: Parts of the fabric, connected by links of tier 0 (servers of a cluster), that they are in, at most.
         steps: Repetitions of phases on the longest way through the schedule.
-        volume: Bytes that flows carry one after the other, inside of nodes and between them: of each of those steps
-            what the largest flow there carries, or the largest of all where there is none.
+        volume: Bytes that flows carry one after the other: of each of those steps what the largest flow there carries,
+            inside of nodes and between them, or the largest of all where there is none.
         switched: Whether switches combine or copy some of what flows carry.
     """
 
@@ -81,11 +80,7 @@ class Costs:
 
 
 class Transport(ABC):
-    """Says what calls cost; plugins derive attrs classes from it.
-
-    Attributes:
-        name: What experiments and ``--transport`` call it.
-    """
+    """Says what calls cost; plugins derive attrs classes from it. Experiments and ``--transport`` call it ``name``."""
 
     name: ClassVar[str]
 
@@ -107,10 +102,7 @@ class Transport(ABC):
         return None
 
     def settled(self, fabric: Fabric) -> Transport:
-        """Return this transport with all decided that it concludes from ``fabric``; itself, unless overridden.
-
-        It is used on fabrics that are ``fabric`` but for one parameter.
-        """
+        """Return this transport settled for ``fabric`` and those that differ in one parameter; itself by default."""
         return self
 
     def notes(self, fabric: Fabric) -> Sequence[str]:
@@ -129,8 +121,7 @@ class Transport(ABC):
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """Return what ``call`` costs on ``fabric``, the same for equal calls; by tier for each of ``fabric.tiers``.
 
-        Raises:
-            UnsupportedError: It knows no costs for such a call; says which ones it knows.
+        Raises ``UnsupportedError``, which says which calls it knows, for others.
         """
 
 

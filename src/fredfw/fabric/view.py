@@ -27,13 +27,7 @@ MOST = 16_384
 
 @frozen
 class Capabilities:
-    """What the network does for collectives among NPUs.
-
-    Args:
-        reduces: It combines streams on their way.
-        multicasts: It copies streams on their way.
-        circuits: It sets up circuits, which takes time.
-    """
+    """What the network does for collectives: combine or copy streams on their way, or take time to set up circuits."""
 
     reduces: bool = False
     multicasts: bool = False
@@ -46,7 +40,7 @@ class Capabilities:
 
 @frozen
 class Level:
-    """One dimension or tier.
+    """One dimension or tier; ``InputError``, which names it, for a field that is not possible.
 
     Args:
         size: How many positions it has.
@@ -58,11 +52,7 @@ class Level:
         two_way: Whether that bandwidth is there in both directions at once.
         lanes: Transfers that can cross one place side by side, each on its own share of the bandwidth: wavelengths.
         name: What people call it: chiplet, package, node, rail, ...; empty for none.
-        offers: What the network does for collectives among the positions of one line, where that is more than it does
-            for the group: in a server, for groups of several.
-
-    Raises:
-        InputError: A field is not possible; names it.
+        offers: What the network does for collectives in one line of positions, where that is more than for the group.
     """
 
     size: int
@@ -136,9 +126,8 @@ class GroupLinks:
     def of(cls, fabric: Fabric, members: IntArray, switch: BoolArray) -> GroupLinks | None:
         """Return the links among the NPUs numbered ``members``, over what is a ``switch``; ``None`` for too many.
 
-        All NPUs of a fabric have all its switches. Others have those of the fewest tiers that join them: switches next
-        to a member, then those next to these, until there is a way from each member to each other, or no more switch.
-        What leads to one neighbour alone is left out. Takes time for the links of the members and of these switches.
+        All NPUs of a fabric have all its switches. Others have those of the fewest tiers that join them. What leads to
+        one neighbour alone is left out. Takes time for the links of the members and of these switches.
         """
         ranks = fabric.npus[members]
         whole = len(ranks) == len(fabric.npus)
@@ -223,14 +212,12 @@ class GroupView:
         size: Number of ranks.
         levels: Those with more than one position, innermost first, cut to the group; empty where the group is not a
             full product of positions.
-        coordinates: ``(size, len(levels))`` position of each rank, ``0 .. level.size - 1``; ``None`` where the group is
-            no full product.
+        coordinates: ``(size, len(levels))`` positions of the ranks; ``None`` where the group is no full product.
         capabilities: What the network can do for the group.
-        independent: Whether the levels have links of their own, so that a rank can send along all of them at once; the
-            tiers of a tree share the links of its NPUs.
+        independent: Whether levels have links of their own, so that a rank can send along all at once; unlike tiers of
+            a tree.
         find_links: Returns the links among the group; ``None`` where they are not known.
-        servers: ``(size,)`` number of the server of each rank, from 0, where the group is no full product, and in
-            several servers; otherwise ``None``.
+        servers: ``(size,)`` server of each rank, from 0, where the group is no full product, and in several.
     """
 
     size: int

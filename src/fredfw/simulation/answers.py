@@ -1,7 +1,4 @@
-"""What sharing policies, transports and admissions must answer; what they may not is a ``PluginError``.
-
-What a class says of answers that another overrides does not count.
-"""
+"""What policies, transports and admissions must answer, or it is a ``PluginError``; overridden answers do not count."""
 
 from __future__ import annotations
 

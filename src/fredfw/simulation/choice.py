@@ -1,7 +1,4 @@
-"""Which algorithm serves a collective: the first of a given list that can, or the fastest of all (``auto``).
-
-For the fastest few candidates are simulated: the lowest bound first, until no bound can win.
-"""
+"""Which algorithm serves a collective: the first of a list that can, or by ``auto`` the fastest of all, by bound."""
 
 from __future__ import annotations
 
@@ -60,10 +57,9 @@ def contest(
     barriers: bool = True,  # whether ranks wait for each other; else bounds with barriers are but the best guess
     close: float = CLOSE["normal"],
 ) -> tuple[Entrant | None, dict[str, float], dict[str, float], dict[str, UnsupportedError]]:
-    """Return the fastest of ``entrants``, or one that is slower by no more than the share ``close``, if any can run.
+    """Return the fastest of ``entrants``, or one slower by no more than the share ``close``, if any can run.
 
-    By name, there are times of those that were simulated to their end, seconds that others take at least, and why
-    others were refused.
+    By name: times of those simulated to their end, the least seconds of others, and why some were refused.
     """
     seconds: dict[Entrant, float] = {}
     slower: dict[Entrant, float] = {}
@@ -214,10 +210,9 @@ class Planner:
     ) -> list[tuple[Plan, IntArray]]:
         """Return the plans for ``request`` in ``(G, ranks)`` groups of NPUs, with the indices of the groups of each.
 
-        Groups that look alike have one plan. Where the fastest is chosen, all groups are simulated together, by
-        ``fidelity``. Where no computation is ``awaited``, it runs beside other traffic: then a candidate that is at
-        most a thousandth slower than the fastest is preferred if it puts fewer flows on a link. The schedule is
-        replayed if the group is small, for a wrong one is often the fastest.
+        Groups that look alike have one plan. Where the fastest is chosen, all are simulated together, by ``fidelity``.
+        Without an ``awaited`` computation it runs beside other traffic: then one up to a thousandth slower wins if it
+        puts fewer flows on a link. For small groups the schedule is replayed, for a wrong one is often the fastest.
         """
         links = self.reads_links(request.pattern)
         hidden = links and self._fastest and len(groups) > _COMPARED

@@ -1,7 +1,4 @@
-"""What each communication of a task graph asks of the network, for whoever wants to know why a run took so long.
-
-Nothing is simulated again: plans, routes and flow sets are those that the run has used and that are still known.
-"""
+"""What each communication of a task graph asks of the network, from what its run knew: nothing is simulated again."""
 
 from __future__ import annotations
 

@@ -171,8 +171,7 @@ def max_min(
 ) -> tuple[FloatArray, int]:
     """Return the ``(F,)`` max-min fair rates in bytes per second, and the number of passes over the flows.
 
-    A link whose fair share is the tightest constraint of every flow that crosses it is saturated at that share; all
-    such links are frozen in one pass. The arrays are those of ``Incidence``, and ``(links,)`` bytes per second.
+    In a pass all links whose fair share is the tightest constraint of all flows that cross them are frozen at it.
     """
     rates = np.full(len(offsets) - 1, np.inf) if caps is None else np.array(caps, dtype=float)
     offsets, links, capacities = numbers(offsets), numbers(links), reals(capacities)

@@ -1,9 +1,8 @@
 """How long a task graph takes about, without simulating it: the longest path, each communication as if it were alone.
 
-Of a communication all groups are simulated together on an otherwise idle network, once for all of these groups that do
-the same. What one communication does to another is left out, and so is that computations of a rank which are ready
-at once wait for each other; no iteration is taken to be shorter than the computations of its busiest rank, though.
-Repeated blocks are scaled, as in a compressed simulation.
+All groups of a communication are simulated together, once for all that do the same; what communications do to each
+other is left out, and that computations of a rank wait for each other; but no iteration is shorter than those of its
+busiest rank. Repeated blocks are scaled, as in a compressed simulation.
 """
 
 from __future__ import annotations

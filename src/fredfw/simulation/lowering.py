@@ -135,12 +135,11 @@ class Lowering:
     ) -> FlowSet:
         """Return the flows of phase ``index`` of a schedule in ``groups``, which are all of ``run`` or some.
 
-        They are those of one repetition, or with -1 of all, which must carry the same bytes. Every group is an
-        activity. As unicasts, every source of a stream of V bytes sends V to each destination but itself. A stream
-        whose n sources are its destinations, an all-reduce, is a reduce-scatter and then an all-gather by direct
-        exchange: V / n from each of them to each other in both steps. One flow set cannot hold the barrier between the
-        steps, so they are one flow of 2 V / n that pays its path's latency twice. Alone in the network that is exact,
-        for both steps have the same flows.
+        They are those of one repetition, or with -1 of all, which must carry the same bytes; every group is an
+        activity. As unicasts, every source of a stream of V bytes sends V to each destination but itself. An all-reduce
+        of n is a reduce-scatter and an all-gather by direct exchange, V / n from each to each other: as one flow set
+        cannot hold the barrier between them, one flow of 2 V / n that pays its path's latency twice, which is exact
+        alone in the network.
         """
         schedule, all_together = run.schedule, repetition < 0
         step = -1 if isinstance(schedule.chunk_bytes, float) else repetition
@@ -400,11 +399,7 @@ class ScheduleFlows:
 
 
 class ScheduleRun:
-    """Runs a schedule in each of ``(G, ranks)`` nodes of a fabric.
-
-    Phases stay whole, and groups that keep in step are started together; or every rank goes at its own pace, see
-    docs/model.md, "Rank by rank".
-    """
+    """Runs a schedule in each of ``(G, ranks)`` nodes: phases whole, or "Rank by rank" as in docs/model.md."""
 
     def __init__(
         self,

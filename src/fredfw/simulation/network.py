@@ -1,8 +1,4 @@
-"""A fabric that carries flows in simulated time.
-
-The engine steps from event to event, and returns where Python has something to say: a callback, an admission that is
-asked, a policy that the engine does not know; and now and then, so that an interrupt is heard.
-"""
+"""A fabric that carries flows in simulated time; the engine returns for callbacks, admission, policies, interrupts."""
 
 from __future__ import annotations
 
@@ -163,10 +159,8 @@ class FlowNetwork:
     def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
         """Call ``callback`` in ``delay`` seconds; return a number to take that back with.
 
-        At equal times lower ``priority`` comes first, then what was scheduled first.
-
-        Raises:
-            InputError: A delay that is negative or not finite.
+        At equal times lower ``priority`` comes first, then the first scheduled. Raises ``InputError`` for an impossible
+        delay.
         """
         if not is_real(delay) or not 0 <= delay < math.inf:
             raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
@@ -188,10 +182,8 @@ class FlowNetwork:
     def advance(self, until: float = math.inf) -> None:
         """Let everything happen that happens until ``until``, and stop there; if that is infinite, at the last event.
 
-        A callback that raises ends the step at its event; the next one goes on with the rest.
-
-        Raises:
-            InputError: ``until`` lies in the past or is NaN, or this is called in a callback.
+        A callback that raises ends the step at its event; the next one goes on with the rest. Raises ``InputError`` in
+        a callback, and if ``until`` lies in the past or is NaN.
         """
         if not is_real(until) or not until >= self.now:
             raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
@@ -245,16 +237,14 @@ class FlowNetwork:
         """Start ``flows`` now, or as the fabric's admission decides; return a ticket to cancel them with.
 
         Args:
-            flows: What to carry.
+            flows: What to carry; ``InputError``, which names the field, if they are not possible on this fabric.
             on_complete: Gets the activities that end, each once, as often as some end at the same time.
             unicasts: Returns unicasts of the same activities, for where the admission asks for them.
-            on_drained: Gets the activities whose flows have left their sources, each before it ends: of flows that run
-                in parts at the end, of repeated ones when all repetitions have drained; once more where a change of the
-                links then finds that some have not, for the latency of all is paid at the end.
+            on_drained: Gets the activities whose flows have left their sources, each before it ends, of repeated flows
+                and those in parts at the end; once more where a change of the links then finds that some have not.
             checked: Whether the flows are known to be possible, as those that fredfw makes are.
 
         Raises:
-            InputError: The flows are not possible, or not on this fabric; names the field of ``FlowSet``.
             RefusedError: The admission refuses the flows.
             SimulationError: It asks for unicasts where there are none.
             PluginError: It fails, or returns what cannot be done.
@@ -274,10 +264,7 @@ class FlowNetwork:
     def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
         """Start a single flow of ``volume`` bytes now, as ``start`` does at more cost; return a ticket.
 
-        Raises:
-            InputError: A volume that is negative or not finite.
-            RefusedError: The admission refuses it.
-            PluginError: It fails, or returns what cannot be done.
+        Raises ``InputError`` for a volume that is negative or not finite, and as ``start`` does.
         """
         if not 0 <= volume < math.inf:
             raise InputError(f"a volume of {volume!r}", key="volume", accepted="bytes, finite and not negative")
@@ -296,10 +283,9 @@ class FlowNetwork:
         return ticket
 
     def cancel(self, ticket: int) -> None:
-        """Take the flows of ``ticket`` off the links; no more of its activities end. What was sent stays accounted.
+        """Take the flows of ``ticket`` off the links; no more activities end, what was sent stays accounted.
 
-        Raises:
-            InputError: They have ended or were cancelled, or there are none.
+        Raises ``InputError`` if they have ended or were cancelled, or there are none.
         """
         if ticket in self._sent:
             self._code.cancel(self._address, ticket)
@@ -333,9 +319,7 @@ class FlowNetwork:
         """Give the ``(k,)`` ``links`` other bandwidths, from now on; 0 closes a link.
 
         A repeated phase is split at its current repetition, so that no flow is ahead of the slowest of its activity.
-
-        Raises:
-            InputError: Links that do not exist, not as many bandwidths, or some that are negative or not finite.
+        Raises ``InputError`` for links that do not exist, not as many bandwidths, or negative or infinite ones.
         """
         links, values = check_bandwidths(links, values, self.fabric)
         bandwidths = self.bandwidths.copy()

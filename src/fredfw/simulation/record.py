@@ -29,14 +29,13 @@ class Timeline:
     """The spans of one simulated iteration: who did what from when to when, and what started it.
 
     A span is the part of one task that ran in lockstep: some ranks of a compute task, or one or more whole groups of a
-    communication. Where ranks do not wait for each other, it is those that were through with a communication at the
-    same time and had waited for the same rank last. ``S`` spans, in the order in which they ended.
+    communication; where ranks do not wait for each other, those that were through at the same time and had waited for
+    the same rank last. ``S`` spans, in the order in which they ended.
 
     Args:
         graph: The tasks.
         task: ``(S,)`` task index.
-        start: ``(S,)`` seconds; for communication the moment its last awaited member was ready, which may be after some
-            of its ranks have entered it.
+        start: ``(S,)`` seconds; of communication when its last awaited member was ready, though some entered before.
         end: ``(S,)`` seconds.
         trigger: ``(S,)`` the span whose end made this one start, -1 for the beginning of the iteration.
         ranks: Per span, the distinct ranks that take part.
@@ -102,9 +101,8 @@ class Timeline:
     def breakdown_by_rank(self) -> dict[str, FloatArray]:
         """Seconds by cause for every rank: ``compute``, ``bubble``, and exposed communication by label.
 
-        For each idle gap of a rank the chain of last-finishing dependencies is walked back and the gap charged to
-        their labels; the computation of another rank is ``bubble``. Every value is a ``(ranks,)`` array; for each rank
-        they add up to ``duration``.
+        Each idle gap of a rank is charged to the labels of the chain of last-finishing dependencies before it,
+        computations of others as ``bubble``. Values are ``(ranks,)`` arrays; for each rank they add up to ``duration``.
         """
         names = list(dict.fromkeys((COMPUTE, BUBBLE, *self.graph.label_names)))
         label = np.array([names.index(one) for one in self.graph.label_names], dtype=np.intp)

@@ -1,8 +1,7 @@
 """How flows share links: the interface of a sharing policy, with state or without, and the core's own policies.
 
-A memoryless policy says how fast flows are once they share links. One with state says how they get there, such as
-congestion control: it is made anew for each simulation, keeps what it wants to know of each flow, and returns rates
-together with how long they hold. The engine asks again then, and at each change of the flows or of the links.
+A memoryless policy says how fast flows are. One with state, such as congestion control, is made anew for each
+simulation, and says how long rates hold; the engine asks again then, and at each change of the flows or links.
 """
 
 from __future__ import annotations
@@ -97,14 +96,12 @@ class SharingPolicy(ABC):
 
     Attributes:
         name: What experiments and ``--set`` call it.
-        local: Whether the rate of a flow depends only on flows that share links with it, directly or through other
-            flows. ``True`` lets the engine ask ``rates`` for some of the active flows: after a change for those that it
-            reaches, and for sets that share no links one by one. The rates must then be the same, bit by bit, as if all
-            flows had been asked for. ``False`` is always safe, and slower: all flows are solved at each change. It is
-            necessary if flows without a common link affect each other, as at the switches of ``CircuitPreempt``. The
-            conformance kit checks policies that set ``True``.
-        max_min_in_class: Whether flows get the max-min fair rates as long as all active flows are of one class. What
-            a class inherits does not count if it overrides ``rates``.
+        local: Whether the rate of a flow depends only on flows that share links with it, directly or through others.
+            ``True`` lets the engine ask ``rates`` for some of the flows, and for sets that share no links one by one;
+            the rates must then be the same, bit by bit, as if asked for all. ``False`` is always safe, and slower. It
+            is necessary if flows without a common link affect each other, as at the switches of ``CircuitPreempt``.
+        max_min_in_class: Whether flows get the max-min fair rates as long as all are of one class. What a class
+            inherits does not count if it overrides ``rates``.
     """
 
     name: ClassVar[str]
@@ -113,11 +110,9 @@ class SharingPolicy(ABC):
 
     @abstractmethod
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
-        """Return the ``(F,)`` rate of each flow in bytes per second.
+        """Return the ``(F,)`` rate of each flow in bytes per second; without links its cap, or infinity.
 
-        No link may carry more than its ``(links,)`` capacity, which is 0 for a closed link, and the answer may not
-        depend on the order of the flows.
-        A flow without links runs at its cap, or at an infinite rate.
+        The order of the flows may not matter. No link may carry more than its ``(links,)`` capacity, 0 if closed.
         """
 
     def weight(self, label: str) -> float:
@@ -290,13 +285,7 @@ class HeldRates:
 
 @frozen(eq=False)
 class Samples:
-    """A quantity over time, for traces.
-
-    Args:
-        times: ``(T,)`` seconds, increasing.
-        values: ``(T,)`` its value from then on.
-        unit: Of the values, for people.
-    """
+    """A quantity over time, for traces: ``(T,)`` increasing seconds, ``values`` from then on, and their ``unit``."""
 
     times: FloatArray
     values: FloatArray
@@ -332,23 +321,18 @@ class Dynamics(ABC):
 class StatefulSharing(SharingPolicy):
     """A sharing policy with state; plugins derive attrs classes from it.
 
-    Nothing is remembered between flow sets, and no repetition is simulated as one, also where ``compressed`` is asked
-    for; results say so.
+    Nothing is remembered between flow sets, and no repetition simulated as one, not even ``compressed``; results say
+    so.
 
     Attributes:
-        converges: Whether flows that stay the same come to the rates of ``rates``, whatever their start. The kit checks
-            policies that set ``True``.
+        converges: Whether flows that stay the same come to the rates of ``rates``, whatever their start.
     """
 
     converges: ClassVar[bool] = False
 
     @abstractmethod
     def begin(self, fabric: Fabric) -> Dynamics:
-        """Return the state of a simulation in which nothing has happened yet.
-
-        Raises:
-            UnsupportedError: The fabric is none on which this can be simulated.
-        """
+        """Return the state of a new simulation; ``UnsupportedError`` for a fabric on which it is not possible."""
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """Return the ``(F,)`` rates that flows come to if they stay the same; max-min fair ones by default."""

@@ -112,11 +112,7 @@ class Variation:
     jitter: Jitter | None = None
 
     def pace(self, run: int, npus: int) -> Pace:
-        """Return how fast ``npus`` NPUs compute in a run, counted from 0.
-
-        Raises:
-            InputError: A straggler is an NPU that is not there.
-        """
+        """Return how fast ``npus`` NPUs compute in a run, counted from 0; ``InputError`` for an unknown straggler."""
         choosing = self.generator(run, 0)
         slowness = np.ones(npus)
         for index, one in enumerate(self.stragglers):

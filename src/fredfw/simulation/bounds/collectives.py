@@ -95,9 +95,8 @@ class Bound:
 def lower_bound(fabric: Fabric, request: CollectiveRequest, members: IntArray) -> Bound:
     """Return the least time that any algorithm needs for ``request`` among the NPUs numbered ``(ranks,)`` ``members``.
 
-    The fabric is otherwise idle. Cuts are tried around every rank, between positions of every level, between runs of
-    NPU numbers; on fabrics of up to some hundred NPUs the thinnest one is found. Two ranks far from each other are
-    found in two steps. Others than these could only raise the bound. It is 0 where there is nothing to send, infinite
+    The fabric is otherwise idle. Cuts are tried around every rank, between positions of every level and runs of NPU
+    numbers; up to some hundred NPUs the thinnest is found. The bound is 0 where there is nothing to send, infinite
     where no links lead to where bytes must get.
     """
     return LowerBounds(fabric).of(request, members)

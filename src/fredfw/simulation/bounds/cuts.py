@@ -1,8 +1,7 @@
-"""Candidate cuts of a fabric for a group of NPUs, from the positions of its NPUs, and what their links carry at most.
+"""Candidate cuts of a fabric for a group of NPUs, and what their links carry at most.
 
-Every set of nodes is a valid side of a cut, so nothing here has to be right to be valid; good candidates are merely
-tight. NPUs are cut by their positions in each level and by their numbers; any other node goes with the NPUs that are
-nearest to it in hops.
+Any set of nodes is a valid side; good ones are tight. NPUs are cut by their positions in each level and by numbers;
+other nodes go with the NPUs that are nearest to them in hops.
 """
 
 from __future__ import annotations
@@ -128,10 +127,7 @@ class Cuts:
 
 
 def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
-    """Return what ``(k,)`` amounts put on each of the ``positions - 1`` cuts between positions, upwards and downwards.
-
-    They are only added: the difference of large numbers could be mere rounding.
-    """
+    """Return what ``(k,)`` amounts put on each of ``positions - 1`` cuts, only added: differences may be rounding."""
     crosses = starts != ends
     cells = starts[crosses].astype(np.intp) * positions + ends[crosses]
     table = totals(cells, amounts[crosses], positions**2).reshape(positions, positions)

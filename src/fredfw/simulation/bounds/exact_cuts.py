@@ -2,11 +2,10 @@
 
 Some nodes supply bytes, each its weight times what is asked for, that every one of the *ends* needs. Nothing is faster
 than the most, over all sets of nodes without one of the ends, of the weight in the set for each byte per second out of
-it. This is the optimum of an all-gather where every rank supplies as much (Zhao et al., "ForestColl", 2024): spanning
-out-trees reach it.
+it: the optimum of an all-gather (Zhao et al., "ForestColl", 2024), which spanning out-trees reach.
 
 Nodes that exchange what all of them have are divided into parts: nothing is faster than the most, over all partitions,
-of the parts but one for each byte per second between them. Packed spanning trees reach it (Nash-Williams and Tutte,
+of the parts but one for each byte per second between them, which packed spanning trees reach (Nash-Williams and Tutte,
 1961).
 """
 

@@ -1,13 +1,11 @@
 """Lower bounds on the time of schedules: a candidate that cannot win need not be simulated.
 
-They hold for every sharing policy that keeps to the capacity of the links, and for every admission, which only adds
-time. Let B be the bytes that all groups together send over a link, and C its bandwidth: no simulation is shorter than
-B / C. A phase takes no less than its own bytes over its busiest link, and a latency. Where everybody receives something
-in each repetition, nobody gets ahead by more than the fastest transfers let it. With barriers a phase takes the latency
-of all its repetitions, and it is over before the phases that come after it start; the turns of a channel run one at a
-time. Transfers in the network (streams) count as nothing, because an admission may replace them by others.
-
-All of this is kept per byte of the request, so that what was found out for one size serves the others.
+They hold for every sharing policy that keeps to the capacity of the links, and every admission, which only adds time.
+No simulation is shorter than the bytes that all groups send over a link take on it. A phase takes no less than its own
+bytes over its busiest link, and a latency. Where everybody receives something in each repetition, nobody gets ahead by
+more than the fastest transfers let it. With barriers a phase takes the latency of all its repetitions, and is over
+before those after it start; the turns of a channel run one at a time. Streams count as nothing, because an admission
+may replace them. All is kept per byte of the request, so that what was found out for one size serves the others.
 """
 
 from __future__ import annotations
