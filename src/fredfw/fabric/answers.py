@@ -89,8 +89,7 @@ def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> T
         return False
     if not len(links):
         return source == destination and shares is None
-    # As numbers without a sign negative ones are the largest, and bits of what is not finite are those of infinity or
-    # more: so each takes one pass.
+    # Unsigned, negative numbers are the largest, and bits of what is not finite are infinity's or more: one pass each.
     if np.maximum.reduce(links.view(np.uintp)) >= len(fabric.bandwidths):
         return False
     if shares is not None and not (len(shares) == len(links) and np.maximum.reduce(shares.view(np.uint64)) < _INFINITE):

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _ROUNDING = 1e-9
 _FIRST = np.zeros(1, dtype=np.intp)
-# The number or place at the end of a node's name, and the number of what it is part of: npu3, L1.2, node4.npu3,
-# pod(0,3,*).
+# The number or place that ends a name, and the number of what it is part of: npu3, L1.2, node4.npu3, pod(0,3,*).
 _NUMBER = re.compile(r"[ ._-]?\d+$|\([^()]*\)$|\d+(?=\.[a-zA-Z])")
 _NO_DIMENSION = -1
 
@@ -506,10 +505,7 @@ class Topology(ABC):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What the links of each tier join, the innermost first, such as ``inter-pod``; empty where that is not known.
-
-        This decides which prices they have. See ``fredfw.Prices``.
-        """
+        """What each tier's links join, innermost first, such as ``inter-pod``, for ``Prices``; empty if not known."""
         return ()
 
     @abstractmethod

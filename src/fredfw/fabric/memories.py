@@ -108,8 +108,7 @@ class MemoryTier:
         return np.inf if self.capacity is None else self.capacity * self.memories / self.sharing(npus)
 
 
-# A tier on a fabric: it; (NPUs, k) nodes of the memories that the data of each NPU is striped over; and
-# (2, NPUs, k, hops) links from each of them to the NPU, and back.
+# A tier, the (NPUs, k) memories that each NPU's data is striped over, (2, NPUs, k, hops) links from them, and back.
 _Joined = tuple[MemoryTier, IntArray, IntArray]
 
 

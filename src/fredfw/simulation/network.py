@@ -330,10 +330,7 @@ class FlowNetwork:
             self._code.set_bandwidths(self._address, engine.reals(bandwidths).ctypes.data)
 
     def reroute(self, router: Router) -> Rerouting:
-        """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
-
-        A flow without another route waits until links are back; the others of its set go on.
-        """
+        """Route flows over closed links again with ``router``, and what starts later; one without a route waits."""
         self._detours.use(router)
         self._code.route_repetitions(self._address)
         moved, stranded, names = ctypes.c_int64(0), set(), list(self._labels)

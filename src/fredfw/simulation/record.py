@@ -54,10 +54,7 @@ class Timeline:
         return len(self.task)
 
     def iterations(self, job: int) -> list[Timeline]:
-        """Return what happened in each iteration of one of the jobs of the graph, which ``composed`` has made.
-
-        Ranks are numbered from 0, and times begin with the iteration. Tasks keep their numbers.
-        """
+        """Return the iterations of a job that ``composed`` joined: ranks and times begin at 0, tasks keep numbers."""
         graph = self.graph
         own = graph.jobs == job
         members = np.unique(np.concatenate([graph.tables[one].ravel() for one in np.unique(graph.members[own])]))
@@ -173,8 +170,7 @@ class Statistics:
     waits: int = 0  # flow sets that had to wait for others, however often they were asked about again
     splits: int = 0  # flow sets that ran in parts
     decompositions: int = 0  # flow sets that were replaced by unicasts
-    # Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is none, the
-    # flow sets take as long one repetition after the other.
+    # Meetings out of step with repetitions simulated as one; without, sets take as long one repetition after the other.
     met: int = 0
 
     def as_dict(self) -> dict[str, int]:

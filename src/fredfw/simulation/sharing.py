@@ -70,10 +70,7 @@ class Incidence:
         )
 
     def reach(self, disturbed: BoolArray) -> BoolArray:
-        """Return the ``(F,)`` mask of flows that use ``(links,)`` ``disturbed`` ones, or share links with such flows.
-
-        Sharing is transitive: the rest has no link in common with what is returned.
-        """
+        """Return the ``(F,)`` mask of flows that share links with ``(links,)`` ``disturbed`` ones, directly or not."""
         links, reached = disturbed.copy(), np.zeros(len(self), dtype=bool)
         count = 0
         while True:
