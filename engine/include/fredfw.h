@@ -1,12 +1,11 @@
 /* The engine of fredfw: flows on the links of a fabric, and schedules of collectives that run on them.
  *
- * Times are in seconds, sizes in bytes, rates in bytes per second. Arrays are the caller's: those of schedules, of what
- * was lowered, of task graphs and of flows that were let in must stay as they are until these are freed or over; others
- * are read during the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
- * counts are checked, and the names of tickets, runs and batches; a function that refuses its arguments changes nothing,
- * returns FREDFW_REFUSED (or NULL) and leaves one sentence in fredfw_error(), which names the field and the row. What the
- * machine has no memory for is refused with the bytes that it needs. A network in which memory ran out nevertheless refuses
- * all further calls.
+ * Times are in seconds, sizes in bytes, rates in bytes per second. Arrays are the caller's, as long as the counts beside
+ * them say: those of schedules, of what was lowered, of task graphs and of flows that were let in must stay as they are
+ * until these are freed or over; others are read during the call. Offsets end with the count of what they lead to.
+ * Indices, counts and the names of tickets, runs and batches are checked; a function that refuses its arguments changes
+ * nothing, returns FREDFW_REFUSED (or NULL) and leaves a sentence in fredfw_error() with the field and the row. What there
+ * is no memory for is refused with the bytes that it needs; a network in which memory ran out refuses all further calls.
  *
  * Each network may be used in a thread of its own, also with schedules that others use; a second call on one that is in use
  * is refused. Nothing is kept outside of the objects, and a process that was forked goes on with its copies.
