@@ -375,7 +375,10 @@ class GraphBuilder:
         return task
 
     def receive(self, name: str, send: int, *, after: Iterable[int] = ()) -> int:
-        """Add the receive of the message of task ``send``, on its destination; it ends when the message has arrived."""
+        """Add the receive of the message of task ``send``, on its destination.
+
+        It ends when the message has arrived and the tasks that it depends on are over on its rank.
+        """
         if not is_whole(send) or send not in self._destinations:
             message = f"task {name!r} receives task {send!r}"
             raise InputError(message, key="send", accepted="a send that nobody receives")
