@@ -479,11 +479,15 @@ class NetworkBackend:
         return self.__dict__.copy()
 
 
+class _Probe(pickle.Pickler):
+    """Pickles what callbacks hold, up to the networks, which would ask about their callbacks in turn."""
+
+    def persistent_id(self, obj: Any) -> int | None:
+        return 0 if isinstance(obj, NetworkBackend) else None
+
+
 def _try_to_pickle(what: object) -> None:
-    """Pickle what callbacks hold, up to the networks, which would ask about their callbacks in turn."""
-    pickler: Any = pickle.Pickler(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL)
-    pickler.persistent_id = lambda one: 0 if isinstance(one, NetworkBackend) else None
-    pickler.dump(what)
+    _Probe(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL).dump(what)
 
 
 def _nothing() -> None:
