@@ -142,7 +142,10 @@ def test_routes_are_those_of_messages_between_all_npus() -> None:
         ({"sharing": "dctcp"}, r"sharing: 'dctcp' gives rates.*accepted: max-min, "),
         ({"events": [{"links": "npu0->npu1", "action": "fail", "at": 1e-6}]}, r"events: links change.*: no events"),
         ({"variation": {"runs": 3, "jitter": JITTER}}, r"variation\.runs: 3 runs are 3 programs.*accepted: 1"),
-        ({"transport": {"name": "alpha-beta", "launch": "5 us"}}, r"transport: 'alpha-beta' is asked .*: ideal"),
+        (
+            {"transport": {"name": "alpha-beta", "launch": "5 us"}},
+            r"transport: 'alpha-beta' is asked what each message costs.*accepted: ideal",
+        ),
     ],
     ids=["admission", "sharing", "events", "variation", "transport"],
 )

@@ -14,7 +14,15 @@ from fredfw.errors import FredfwError, InputError, Interrupted
 from fredfw.experiment import results
 from fredfw.experiment.cell.runner import Runner, merged
 from fredfw.experiment.file.checks import check_causes, error_of, labels_of_sharing
-from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, SavingSpec, WorkloadSection, covered
+from fredfw.experiment.file.spec import (
+    AnyOutline,
+    Experiment,
+    FabricSpec,
+    SavingSpec,
+    WorkloadSection,
+    WorkloadSpec,
+    covered,
+)
 from fredfw.experiment.results import Cell, Comparison, Failure, RunResult, Status, shared
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Share, outcome, refused
 from fredfw.fidelities import ESTIMATE, EXACT
@@ -39,48 +47,22 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
     cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
     unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
     wanted = [(row, column) for row, column in cells if unfit[row.name, column.name] is None]
-    runner = Runner(experiment, means.plugins, means.log)
+    here = _Here(experiment, means)
     asked = fidelity or experiment.fidelity
     specs = [means.spec(experiment, *one, asked or EXACT) for one in wanted]
     if means.workers is None:
-        _check_labels(experiment, means, specs, runner, strict=strict)
+        here.check(specs, strict=strict)
 
     def count(spec: CellSpec) -> int:
         if means.progress:
             means.progress(0, len(specs), f"transfers of {spec}")
-        column = experiment.fabric(spec.fabric)
-        found = runner.count(experiment.workload(spec.workload), column)
-        if runner.held > _KEPT:
-            runner.forget(column)
-        return found
+        return here.count(spec)
 
     choice = means.choose(specs, count=count) if asked is None else Choice(asked)
     specs = [one.with_fidelity(choice.fidelity) for one in specs]
     found: dict[tuple[str, str], Cell] = {}
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
-    errors: dict[tuple[str, str], FredfwError] = {}
-    untold: list[RunResult] = []  # that the hook after a run is not called for
-    latest: FabricSpec | None = None
     before = means.hits
-
-    def run(spec: CellSpec, share: Share | None) -> Outcome:
-        nonlocal latest
-        row, column = experiment.workload(spec.workload), experiment.fabric(spec.fabric)
-        if latest is not None and latest is not column:
-            runner.forget(latest)
-        latest = column
-
-        def simulate() -> Cell:
-            try:
-                if spec.fidelity == ESTIMATE:
-                    return runner.estimate(row, column)
-                untold.append(runner.run(row, column, spec.fidelity, share))
-            except FredfwError as error:
-                errors[row.name, column.name] = error
-                raise
-            return Cell.of(untold[-1])
-
-        return outcome(row.name, column.name, simulate)
 
     def comparison(*, interrupted: bool = False) -> Comparison:
         shown = _finished(experiment, found, failures) if interrupted else found
@@ -88,48 +70,95 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
         return assemble(experiment, shown, counters, choice.reason, failures, stored=means.hits - before)
 
     try:
-        with means.outcomes(specs, means.progress, run) as outcomes:
+        with means.outcomes(specs, means.progress, here.run) as outcomes:
             for number, one in outcomes:
-                key = wanted[number][0].name, wanted[number][1].name
+                row, column = wanted[number]
                 result = comparable(one)
                 if isinstance(result, Cell):
-                    found[key] = result
+                    found[row.name, column.name] = result
                 elif strict:
-                    raise errors.get(key) or result.error(experiment.file)
+                    raise here.error(result)
                 else:
-                    failures.setdefault(key, result)
-                while untold:
-                    means.plugins.hook.fredfw_after_run(result=untold.pop())
+                    failures.setdefault((row.name, column.name), result)
+                here.tell()
     except KeyboardInterrupt:
         if not found:
             raise
         raise Interrupted(comparison(interrupted=True)) from None
     if not found:
-        key, failure = next(iter(failures.items()))
-        raise errors.get(key) or failure.error(experiment.file)
+        raise here.error(next(iter(failures.values())))
     if means.workers is not None:
         check_causes(experiment, {key: cell.breakdown for key, cell in found.items()})
     return comparison()
 
 
-def _check_labels(
-    experiment: Experiment, means: Means, specs: Sequence[CellSpec], runner: Runner, *, strict: bool
-) -> None:
-    named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
-    if not strict and not named and not any(map(labels_of_sharing, experiment.fabrics)):
-        return
-    known = {(one.workload, one.fabric): means.stored(one) for one in specs}
-    causes: dict[tuple[str, str], Collection[str]] = {}
-    for row, column in experiment.cells:
-        try:
-            if (error := error_of(row, column)) is not None:
-                raise error
-            cell = known.get((row.name, column.name))
-            causes[row.name, column.name] = cell.breakdown if isinstance(cell, Cell) else runner.check(row, column)
-        except InputError:
-            if strict:
+class _Here:
+    """Runs the cells of ``experiment`` in this process; fabrics are let go when the next one is used."""
+
+    def __init__(self, experiment: Experiment, means: Means) -> None:
+        self._experiment = experiment
+        self._means = means
+        self._runner = Runner(experiment, means.plugins, means.log)
+        self._latest: FabricSpec | None = None
+        self._untold: RunResult | None = None  # that the hook after a run is not called for
+        self._errors: dict[tuple[str, str], FredfwError] = {}
+
+    def check(self, specs: Sequence[CellSpec], *, strict: bool) -> None:
+        """Make sure, before any of ``specs`` runs, that there are the labels that the experiment names."""
+        experiment = self._experiment
+        named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
+        if not strict and not named and not any(map(labels_of_sharing, experiment.fabrics)):
+            return
+        known = {(one.workload, one.fabric): self._means.stored(one) for one in specs}
+        causes: dict[tuple[str, str], Collection[str]] = {}
+        for row, column in experiment.cells:
+            try:
+                if (error := error_of(row, column)) is not None:
+                    raise error
+                cell = known.get((row.name, column.name))
+                found = cell.breakdown if isinstance(cell, Cell) else self._runner.check(row, column)
+                causes[row.name, column.name] = found
+            except InputError:
+                if strict:
+                    raise
+        check_causes(experiment, causes)
+
+    def count(self, spec: CellSpec) -> int:
+        row, column = self._cell(spec)
+        found = self._runner.count(row, column)
+        if self._runner.held > _KEPT:
+            self._runner.forget(column)
+        return found
+
+    def run(self, spec: CellSpec, share: Share | None) -> Outcome:
+        row, column = self._cell(spec)
+        if self._latest is not None and self._latest is not column:
+            self._runner.forget(self._latest)
+        self._latest = column
+
+        def simulate() -> Cell:
+            try:
+                if spec.fidelity == ESTIMATE:
+                    return self._runner.estimate(row, column)
+                self._untold = self._runner.run(row, column, spec.fidelity, share)
+            except FredfwError as error:
+                self._errors[row.name, column.name] = error
                 raise
-    check_causes(experiment, causes)
+            return Cell.of(self._untold)
+
+        return outcome(row.name, column.name, simulate)
+
+    def _cell(self, spec: CellSpec) -> tuple[WorkloadSpec, FabricSpec]:
+        return self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
+
+    def tell(self) -> None:
+        """Call the hook after a run for the latest one, once what it gave is taken note of."""
+        if self._untold is not None:
+            result, self._untold = self._untold, None
+            self._means.plugins.hook.fredfw_after_run(result=result)
+
+    def error(self, failure: Failure) -> FredfwError:
+        return self._errors.get((failure.workload, failure.fabric)) or failure.error(self._experiment.file)
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
