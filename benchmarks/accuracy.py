@@ -25,7 +25,7 @@ from matplotlib.ticker import NullLocator
 
 from fredfw.fidelities import COMPRESSED, ESTIMATE, FIDELITIES
 from fredfw.report.accuracy import ANY, COLLECTIVE, ITERATION, MICROBENCHMARK, Measured, percent
-from fredfw.report.plots import FONTS, drawn
+from fredfw_exporter_picture.figures import FONTS, drawn
 
 CASES, WORST = 1000, 10
 SMALL, LEFT = 1e-4, 5e-6  # an error that is next to none, and where such are on an axis

@@ -3,8 +3,8 @@
 This is the public API. Programs start with ``Framework``. Plugins derive from the interfaces (``Topology``,
 ``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``, ``Sampler``) and
 register their classes with ``hookimpl``. The modules ``errors``, ``limits``, ``tables``, ``units``, ``typing``,
-``testing`` (the conformance kit), ``cli`` (what commands of plugins need) and ``embed`` (the network for other
-simulators) are public as well.
+``testing`` (the conformance kit), ``cli`` (what commands of plugins need), ``drawing`` (what exporters draw) and
+``embed`` (the network for other simulators) are public as well.
 """
 
 from __future__ import annotations

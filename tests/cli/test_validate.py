@@ -174,7 +174,7 @@ def test_a_fabric_that_the_table_does_not_fit_and_a_bad_table(table: Path) -> No
         ((*DATA, "--pattern", "scatter"), "times of scatter in mine.csv (accepted: all-gather, all-reduce)"),
         ((*DATA, "--transport", "ncl"), "--transport: no transport 'ncl'"),
         ((*DATA, "--transport", "{ name = 'ideal', rate = 1 }"), "--transport.rate: "),
-        ((*DATA, "--plot", "out.bmp"), "out.bmp: --plot: unknown picture format"),
+        ((*DATA, "--plot", "out.bmp"), "out.bmp: --plot: unknown format"),
         (("--data", "none.csv"), "none.csv: cannot be read: No such file"),
         ((*DATA, "--json", "mine.csv"), "--json: 'mine.csv' is also the input"),
         ((*DATA, "--system", "b100"), "--system: no system 'b100' of one node"),

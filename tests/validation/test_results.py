@@ -3,15 +3,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 import showing
 from attrs import astuple, evolve
 from command_line import words
-from matplotlib.lines import Line2D
 
+from fredfw.drawing import Curves, Dots, pictures_of
 from fredfw.fabric import IdealTransport, Transport
-from fredfw.validation import plots, points, report
+from fredfw.validation import points, report
 from fredfw.validation.points import CollectivePoint, Fold, Part, find_system, folds, part_of, splits, systems
 from fredfw.validation.results import Prediction, Score, Validation, pooled
 
@@ -120,24 +119,20 @@ def test_the_document_has_the_points_and_the_table_what_was_fitted_or_predicted(
     assert not any("ideal" in line for line in printed(alone)[1:])
 
 
-def test_the_picture_has_the_identity_and_a_panel_for_each_system(validation: Validation) -> None:
-    against, system = plots.validation_figure(validation).axes
-    low, high = against.get_xlim()
-    assert (low, high) == against.get_ylim()
-    identity, held, fitted = against.get_lines()
-    assert points_of(identity) == [(low, low), (high, high)]
-    assert points_of(fitted) == [(1e-5, 2e-5)]
-    assert fitted.get_markerfacecolor() == "none"
-    assert len(points_of(held)) == 4
-    assert (against.get_xscale(), against.get_yscale()) == ("log", "log")
-    assert system.get_title() == "A100 node, 4 ranks"
-    # busbw of an all-reduce among 4 is 3/2 of size / time; its measured times are the line with four points.
-    measured = next(points for line in system.get_lines() if len(points := points_of(line)) == 4)
-    assert measured[-1] == pytest.approx((2**26, 1.5 * 2**26 / 1e-3 / 1e9))
-
-
-def points_of(line: Line2D) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
+def test_pictures_have_times_by_status_and_bus_bandwidths_over_sizes(validation: Validation) -> None:
+    fitted, held, rates = pictures_of(validation)[1]
+    assert isinstance(fitted, Dots)
+    assert isinstance(held, Dots)
+    assert [(dot.x, dot.y) for dot in fitted.dots] == [(1e-5, 2e-5)]
+    assert len(held.dots) == 4
+    assert fitted.diagonal
+    assert isinstance(rates, Curves)
+    assert rates.title == "A100 node, 4 ranks: busbw"
+    # busbw of an all-reduce among 4 is 3/2 of size / time.
+    (reduce,) = (one for one in rates.series if one.name == "all-reduce")
+    assert len(reduce.measured) == 4
+    assert reduce.measured[-1] == pytest.approx((2**26, 1.5 * 2**26 / 1e-3 / 1e9))
+    assert reduce.points[-1] == reduce.measured[-1]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,15 +10,13 @@ import click
 from fredfw.cli import completion, options
 from fredfw.cli.exports import Exports
 from fredfw.cli.options import OptionalValues, option, path_option, share_of, store_of
-from fredfw.cli.output import log, painter, progress_bar
+from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, Interrupted
 from fredfw.units import counted
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from fredfw.experiment.file.spec import Experiment, SavingSpec
     from fredfw.experiment.results import Comparison, Saving
     from fredfw.experiment.study.results import StudyResult
@@ -43,14 +40,14 @@ class _Report(Exports):
         asked: dict[str, Any] = {"sort": "", "best": 0, "pareto": ""}
         asked |= {name: given[name] for name in asked if given[name]}
         self._ranking = Ranking(**asked)
-        pictures = {name: partial(painter, f"--{name}", partial(_figure, name)) for name in _PICTURES}
-        super().__init__(ctx, framework, ("comparison",), _WRITTEN, source, fields={"report": asked}, own=pictures)
+        fields: dict[str, Any] = {"report": asked, "map": {"maps": True}}
+        super().__init__(ctx, framework, ("comparison",), (*_WRITTEN, *_PICTURES), source, fields=fields)
 
     def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
         """Raise ``InputError`` unless one of ``savings`` can be drawn and ``fields`` be sorted by, as far as wanted."""
         self._ranking.check(fields)
         if "--map" in self._paths:
-            from fredfw.report.plots import check_maps
+            from fredfw.report.charts import check_maps
 
             check_maps(savings)
 
@@ -68,12 +65,6 @@ class _Report(Exports):
         if failed:
             click.echo(f"fredfw: no result for {failed} of {counted(done, 'cell')}", err=True)
             ctx.exit(options.INCOMPLETE)
-
-
-def _figure(name: str) -> Callable[[Comparison], Figure]:
-    from fredfw.report import plots
-
-    return plots.comparison_figure if name == "plot" else plots.maps_figure
 
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 from click.core import ParameterSource
 
 from fredfw.cli.output import STDOUT, Outputs
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 Maker = Callable[[Any], "Content | Mapping[str, Content]"]
 """Makes the content of a file, or of each file of a directory, of a result."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_EXPORTERS = {"report": "html"}  # of options that have another name than their exporter
+_EXPORTERS = {"report": "html", "plot": "picture", "map": "picture"}  # of options with another name than theirs
 
 
 class Exports(Outputs):
@@ -37,7 +39,6 @@ class Exports(Outputs):
         source: Iterable[str | None] = (),  # files that are read, see ``Outputs``; ``None`` is none
         *,
         fields: Mapping[str, Mapping[str, Any]] = _NOTHING,  # by such an option, what other options give its exporter
-        own: Mapping[str, Callable[[str], Maker]] = _NOTHING,  # by another option what makes a maker of its path
     ) -> None:
         from fredfw.plugin.answers import checked, exported
 
@@ -51,14 +52,11 @@ class Exports(Outputs):
         paths = {key: path for key, _, path in asked}
         self._makers: dict[str, tuple[str, Maker]] = {}  # by option, with the kind that it takes
         self._unfit, directories = [], []  # of results that an interrupt left incomplete; that are directories
-        for name, made in own.items():
-            if (path := ctx.params[f"{name}_path"]) is not None:
-                paths[f"--{name}"] = path
-                self._makers[f"--{name}"] = takes[0], made(path)
-                self._unfit.append(f"--{name}")
         for key, value, path in asked:
             prefix = "--export" if key.startswith("--export") else key
             exporter = chosen(value, framework.plugins.exporters, framework.plugins, prefix)
+            if path != STDOUT and hasattr(exporter, "format"):
+                exporter = _in_format(exporter, path, key)
             kind = next((one for one in takes if one in exporter.takes), None)
             if kind is None:
                 message = f"exporter {exporter.name!r} has no form for a {takes[-1]}"
@@ -80,6 +78,15 @@ class Exports(Outputs):
 
     def interrupted(self, done: str) -> KeyboardInterrupt:
         return KeyboardInterrupt(f"{done}; not written: {', '.join(self._unfit)}" if self._unfit else done)
+
+
+def _in_format(exporter: Any, path: str, key: str) -> Any:
+    """Return ``exporter`` with the format that ``path`` ends with."""
+    ending = PurePath(path).suffix.lower()
+    if ending not in exporter.suffixes:
+        accepted = f"a name that ends in {', '.join(exporter.suffixes)}"
+        raise InputError("unknown format", file=path, key=key, accepted=accepted)
+    return evolve(exporter, format=ending[1:])
 
 
 def called(ctx: click.Context) -> str:

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,12 +17,10 @@ from fredfw.report.files import compressed, ensure_new_directory, ensure_writabl
 from fredfw.terminal import printable
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from fredfw.plugin.exporter import Content
 
-T = TypeVar("T")
 STDOUT = "-"
 _OWN = "a different file"
 
@@ -96,21 +94,6 @@ class Outputs:
         """Print a report for people, unless standard output already holds one of the outputs."""
         if STDOUT not in self._paths.values():
             print_report(report())
-
-
-def painter(option: str, figure: Callable[[], Callable[[T], Figure]], path: str) -> Callable[[T], bytes]:
-    """Return what draws a result to ``path``, if that has the ending of a format; ``figure`` imports what draws it."""
-    from fredfw.report.pictures import FORMATS, importing
-
-    with importing(option):
-        from fredfw.report.plots import drawn
-
-        draw = figure()
-    suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
-    if suffix not in FORMATS:
-        endings = ", ".join(f".{one}" for one in FORMATS)
-        raise InputError("unknown picture format", file=path, key=option, accepted=f"a name that ends in {endings}")
-    return lambda result: drawn(draw(result), suffix)
 
 
 def print_report(report: list[RenderableType]) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fredfw.cli.completion import slot
-from fredfw.cli.exports import Exports, Maker
+from fredfw.cli.exports import Exports
 from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, option, path_option
-from fredfw.cli.output import log, painter, progress_bar
+from fredfw.cli.output import log, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.figure import Figure
-
     from fredfw.framework import Framework
     from fredfw.validation.points import System
-    from fredfw.validation.results import Validation
 
 
 @click.command(short_help="Compare predicted with measured times.")
@@ -86,12 +79,8 @@ def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, 
     of sizes; points that a model was fitted to are apart from those that were held out.
     """
     framework = open_framework(ctx)
-    makers: dict[str, Callable[[str], Maker]] = {
-        "json": lambda _path: methodcaller("to_json"),
-        "plot": partial(painter, "--plot", _figure),
-    }
     fabric_path, store_path = given["fabric_path"], given["store_path"]
-    outputs = Exports(ctx, framework, ("validation",), ("report",), [*files, fabric_path, store_path], own=makers)
+    outputs = Exports(ctx, framework, ("validation",), ("json", "plot", "report"), [*files, fabric_path, store_path])
     plugins = framework.plugins
     own = None if fabric_path is None else _own(framework, fabric_path, files, system)
     from fredfw.experiment.run.cells import Means, workers
@@ -127,9 +116,3 @@ def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | 
         names = ", ".join(one.name for one in fabrics)
         raise InputError(f"has {len(fabrics)} fabrics: {names}", file=path, key="fabrics", accepted="one")
     return System(fabrics[0].name, "", CLUSTER, fabrics[0].name, fabric=fabrics[0])
-
-
-def _figure() -> Callable[[Validation], Figure]:
-    from fredfw.validation.plots import validation_figure
-
-    return validation_figure

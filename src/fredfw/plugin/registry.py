@@ -40,7 +40,7 @@ FIRST_PARTY = {
         ),
         "transport": "alpha-beta measured nccl",
         "command": "comet libra trace",
-        "exporter": "astra-sim-network node-link",
+        "exporter": "astra-sim-network html node-link picture",
         "sampler": "optuna",
         "sharing": "roce",
         "workload": "astra-sim-text background chakra cnn dlrm gnmt kineto microbenchmark repurpose transformer",

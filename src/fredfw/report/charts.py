@@ -8,6 +8,8 @@ from typing import Any
 
 from attrs import evolve
 
+from fredfw.errors import InputError
+from fredfw.experiment.file.spec import SavingSpec
 from fredfw.experiment.metrics import METRICS, Metric, pareto, scores
 from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Row, Saving, Status
@@ -123,6 +125,12 @@ def _charts(group: Group, best: _Best) -> Sequence[Picture]:
     end = None if spans(ends) else max(ends)
     found = (_bars(part[0].workload, part, [row.fabric for row in part], best, end) for part in parts)
     return list(chain.from_iterable(found))
+
+
+def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
+    if all(len(saving.by) != 2 for saving in savings):
+        accepted = "[[savings]] with by = [...] of two swept fields"
+        raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)
 
 
 def saving_maps(savings: Iterable[Saving]) -> list[HeatMap]:

@@ -1,4 +1,4 @@
-"""The exporters of the core: its own JSON and CSV, traces for Perfetto, and reports as HTML."""
+"""The exporters of the core: its own JSON and CSV, and traces for Perfetto."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
 from fredfw.experiment.study.results import StudyResult
 from fredfw.plugin.exporter import Exporter
 from fredfw.report import data
-from fredfw.report.cells import fields_of, items
-from fredfw.report.pictures import importing
-from fredfw.report.ranking import Ranking
 from fredfw.report.studies import study_to_csv
 from fredfw.report.trace import trace_to_json
 from fredfw.units import option
@@ -24,17 +21,17 @@ class JsonExporter(Exporter):
     """Everything, with provenance; numbers in SI units."""
 
     name: ClassVar[str] = "json"
-    takes: ClassVar[tuple[str, ...]] = ("run", "comparison", "sweep", "study")
+    takes: ClassVar[tuple[str, ...]] = ("run", "comparison", "sweep", "study", "validation")
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     incomplete: ClassVar[bool] = True
 
     def export(self, result: object) -> str:
         if isinstance(result, RunResult):
             return data.run_to_json(result)
-        if isinstance(result, Comparison | StudyResult):
-            return result.to_json()
         if isinstance(result, CollectiveSweep):
             return data.sweep_to_json(result)
+        if hasattr(result, "to_json"):
+            return str(result.to_json())
         raise _unsupported(self, result)
 
 
@@ -70,41 +67,6 @@ class TraceExporter(Exporter):
     def export(self, result: object) -> str:
         if isinstance(result, RunResult):
             return trace_to_json(result, self.ranks)
-        raise _unsupported(self, result)
-
-
-@frozen
-class HtmlExporter(Exporter):
-    """A report to hand on: one HTML file with tables and pictures, which needs no network and holds no script."""
-
-    name: ClassVar[str] = "html"
-    takes: ClassVar[tuple[str, ...]] = ("comparison", "run", "study", "validation")
-    suffixes: ClassVar[tuple[str, ...]] = (".html",)
-    incomplete: ClassVar[bool] = True
-
-    command: str = option("", help="What makes the report again.")
-    sort: str = option("", help="Of a comparison: by what its rows are sorted, as the option --sort.")
-    best: int = option(0, help="Of a comparison: how many rows to show, as the option --best; 0 for all.")
-    pareto: str = option("", help="Of a comparison: show the rows that no other beats in these metrics, as --pareto.")
-
-    def check(self) -> None:
-        with importing("--report", "a report", "jinja2", "report"):
-            import jinja2  # noqa: F401, what is rendered imports it again
-
-    def export(self, result: object) -> str:
-        from fredfw.report import pages
-        from fredfw.report.html.page import rendered
-
-        if isinstance(result, RunResult):
-            return rendered(pages.run_page(result, self.command))
-        if isinstance(result, Comparison):
-            ranking = Ranking(self.sort, self.best, self.pareto)
-            ranking.check(fields_of(items(result)))
-            return rendered(pages.comparison_page(result, ranking, self.command))
-        if isinstance(result, StudyResult):
-            return rendered(pages.study_page(result, self.command))
-        if hasattr(result, "page"):  # such as a validation, which says itself what its page is
-            return rendered(result.page(self.command))
         raise _unsupported(self, result)
 
 

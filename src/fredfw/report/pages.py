@@ -8,16 +8,17 @@ from typing import Any
 
 from attrs import evolve
 
+from fredfw.errors import UnsupportedError
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
 from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.experiment.why import critical_path
 from fredfw.fidelities import MEANINGS as FIDELITIES
-from fredfw.report.cells import best_cells, groups, items, key_columns
-from fredfw.report.charts import charts, metric_axis, time_bars, trade_offs
+from fredfw.report.cells import best_cells, fields_of, groups, items, key_columns
+from fredfw.report.charts import charts, check_maps, metric_axis, saving_maps, time_bars, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
-from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots
+from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, Picture
 from fredfw.report.ranking import Ranking
 from fredfw.report.runs import result_name, run_report, tiers_table, why_report
 from fredfw.report.shown import GAP, Code, Details, Heading, Line, Page, Part, Section, Table
@@ -28,6 +29,42 @@ _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
 MOST_DOTS = 1500  # of a picture, so that the file stays small
+
+
+def page_of(result: object, command: str = "", *, sort: str = "", best: int = 0, pareto: str = "") -> Page:
+    """Return the page of a comparison, a run, a study or a validation, which ``command`` makes again.
+
+    The others say which rows of a comparison are shown, as the options ``--sort``, ``--best`` and ``--pareto``. Raises
+    ``UnsupportedError`` for another result, ``UnknownNameError`` for what rows cannot be sorted by.
+    """
+    if isinstance(result, Comparison):
+        ranking = Ranking(sort, best, pareto)
+        ranking.check(fields_of(items(result)))
+        return comparison_page(result, ranking, command)
+    if isinstance(result, RunResult):
+        return run_page(result, command)
+    if isinstance(result, StudyResult):
+        return study_page(result, command)
+    if hasattr(result, "page"):  # such as a validation, which says itself what its page is
+        page: Page = result.page(command)
+        return page
+    message = f"there is no page of a {type(result).__name__}"
+    raise UnsupportedError(message, accepted="comparison, run, study, validation")
+
+
+def pictures_of(result: object, *, savings: bool = False) -> tuple[str, list[Picture]]:
+    """Return a title and the pictures of a result: of a comparison its times, or its ``savings`` by two fields.
+
+    Raises as ``page_of`` does, and ``InputError`` where no saving goes by two fields.
+    """
+    if isinstance(result, Comparison):
+        if savings:
+            check_maps(result.savings)
+            return result.title, [*saving_maps(result.savings)]
+        return result.title, charts(result.rows)
+    page = page_of(result)
+    parts = (part for section in page.sections for part in section.parts)
+    return page.title, [part for part in parts if isinstance(part, Picture)]
 
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:

@@ -1,10 +1,9 @@
-"""Pictures as plain data, and where values stand on an axis; ``html.svg`` and ``plots`` draw them."""
+"""Pictures as plain data, and where values stand on an axis; exporters draw them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle, pairwise
 from typing import Any, TypeAlias
 
@@ -17,8 +16,6 @@ from fredfw.report.numbers import MANY
 from fredfw.report.shown import Part
 from fredfw.units import Unit, parse, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE
-
-FORMATS = ("png", "svg", "pdf")
 
 # Okabe and Ito's palette, which people with any usual colour vision can tell apart ("Color Universal Design", 2008).
 _COLOURS = {COMPUTE: "#0072B2", BUBBLE: "#BBBBBB"}
@@ -142,6 +139,7 @@ class Series:
     name: str  # for the legend; may be empty
     points: Sequence[tuple[float, float]] = ()  # places along the axis and values, in the order of places
     level: float | None = None  # a value that holds everywhere, instead of points
+    measured: Sequence[tuple[float, float]] = ()  # what was measured of it, likewise
 
 
 @frozen(eq=False)
@@ -157,14 +155,20 @@ class Curves(Part):
     marks: Sequence[tuple[float, float]] = ()  # places and values that were published
 
     @property
+    def places(self) -> list[float]:
+        found = (place for one in self.series for place, _ in (*one.points, *one.measured))
+        return [*self.across.places.values()] or [*found]
+
+    @property
     def values(self) -> list[float]:
         levels = [one.level for one in self.series if one.level is not None]
-        return [*(value for one in self.series for _, value in one.points), *levels]
+        return [*(value for one in self.series for _, value in (*one.points, *one.measured)), *levels]
 
     @property
     def caption(self) -> str:
         title = " ".join(filter(None, [self.title, f"over {self.across.name}"]))
-        return f"{title}; diamond: published value" if self.marks else title
+        measured = "; line: predicted, rings: measured" if any(one.measured for one in self.series) else ""
+        return f"{title}{measured}{'; diamond: published value' if self.marks else ''}"
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
@@ -237,13 +241,3 @@ class Dots(Part):
 
 
 Picture: TypeAlias = Bars | Curves | HeatMap | Dots
-
-
-@contextmanager
-def importing(option: str, what: str = "a picture", package: str = "matplotlib", extra: str = "plot") -> Iterator[None]:
-    """Turn a missing ``package``, which ``what`` needs, into an ``InputError`` that says which extra has it."""
-    try:
-        yield
-    except ImportError as error:
-        accepted = f"pip install 'fredfw[{extra}]'"
-        raise InputError(f"{what} needs {package} ({error})", key=option, accepted=accepted) from error

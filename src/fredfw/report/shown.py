@@ -1,6 +1,6 @@
 """What is shown, as plain data: lines of text, headings, tables, pictures, and pages of them.
 
-Text is plain: what has a meaning in a medium is escaped where that is drawn, in ``layout`` or ``html.page``.
+Text is plain: what has a meaning in a medium is escaped where that is drawn.
 """
 
 from __future__ import annotations

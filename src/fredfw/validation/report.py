@@ -9,12 +9,13 @@ from fredfw.fabric import IdealTransport
 from fredfw.fidelities import ESTIMATE
 from fredfw.report.comparison import MEANINGS as STATUSES
 from fredfw.report.pages import MOST_DOTS, again
-from fredfw.report.pictures import Axis, Dot, Dots, coloured
+from fredfw.report.pictures import Axis, Curves, Dot, Dots, Series, coloured
 from fredfw.report.shown import GAP, Heading, Line, Page, Part, Section, Table, notes_of
-from fredfw.validation.points import packaged
-from fredfw.validation.results import STATUS, Group, Prediction, Validation
+from fredfw.validation.points import CollectivePoint, packaged, pattern_of
+from fredfw.validation.results import STATUS, Group, Prediction, Validation, grouped
 from fredfw.validation.sources import SOURCES
 
+_MOST_RINGS = 200  # of a pattern
 _KEYS = "system", "operation", "sizes", "status"
 _ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "mean %", "pooled %", "ideal %"
 MEANINGS = {
@@ -91,6 +92,7 @@ def percent(share: float) -> str:
 
 def validation_page(validation: Validation, command: str) -> Page:
     _, *report = validation_report(validation)  # without the title
+    predictions = validation.predictions
     meanings = [(str(Status.MEASURED), STATUSES[Status.MEASURED]), *_meanings(validation)]
     cited = _cited(validation)
     transports = [(system, _written(chosen)) for system, chosen in validation.transports.items()]
@@ -99,7 +101,7 @@ def validation_page(validation: Validation, command: str) -> Page:
         [f"{len(validation.predictions)} measured times; transport {validation.transport}."],
         [
             Section("results", "Errors", report),
-            Section("pictures", "Predicted over measured", _pictures(validation.predictions)),
+            Section("pictures", "Predicted and measured", [*_against(predictions), *_bandwidths(predictions)]),
             Section("assumptions", "Statuses", [Table(("status", "meaning"), meanings)]),
             Section("references", "References", [Table(("source", "cite"), cited)] if cited else []),
             Section("provenance", "Models", [Table(("system", "transport"), transports)] if transports else []),
@@ -119,8 +121,8 @@ def _cited(validation: Validation) -> list[tuple[str, str]]:
     return [(name, known[name]["cite"] if name in known else "") for name in names]
 
 
-def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
-    """Return a picture of each system and status: fitted points and others are never mixed."""
+def _against(predictions: Sequence[Prediction]) -> list[Part]:
+    """Return predicted over measured times of each system and status: fitted points and others are never mixed."""
     across, up = (Axis(name, "s", log=True) for name in ("measured", "predicted"))
     found: list[Part] = []
     for system, status in dict.fromkeys((one.point.system.title, one.status) for one in predictions):
@@ -140,6 +142,26 @@ def _pictures(predictions: Sequence[Prediction]) -> list[Part]:
         found.append(
             Dots(f"{system}, {status}; dashed: equal{more}", across, up, dots, [*colours.items()], diagonal=True)
         )
+    return found
+
+
+def _bandwidths(predictions: Sequence[Prediction]) -> list[Part]:
+    """Return bus bandwidth over size on each system, among the most ranks that were measured there."""
+    timed = [(one.point, one.seconds) for one in predictions if isinstance(one.point, CollectivePoint)]
+    found: list[Part] = []
+    for title, listed in grouped(timed, lambda one: one[0].system.title).items():
+        ranks = max(point.ranks for point, _ in listed)
+        series = []
+        widest = [one for one in listed if one[0].ranks == ranks]
+        for pattern, points in grouped(widest, lambda one: one[0].pattern).items():
+            factor = pattern_of(pattern).bus_factor(ranks) / 1e9
+            measured = [(point.size, factor * point.size / point.seconds) for point, _ in points]
+            predicted = {point.size: factor * point.size / seconds for point, seconds in points}
+            series.append(
+                Series(pattern, sorted(predicted.items()), measured=measured[:: -(-len(measured) // _MOST_RINGS)])
+            )
+        axes = Axis("size", "B", log=True), Axis("busbw (GB/s)", log=True)
+        found.append(Curves(f"{title}, {ranks} ranks: busbw", *axes, series))
     return found
 
 

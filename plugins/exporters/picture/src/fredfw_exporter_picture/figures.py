@@ -1,9 +1,7 @@
-"""The comparison, and its savings, as ``charts`` says, legible at the width of a paper's column; needs matplotlib.
+"""Pictures as a figure of matplotlib, legible at the width of a paper's column.
 
 Times are absolute: every panel has an axis in a unit of its own.
 """
-
-from __future__ import annotations
 
 import io
 import math
@@ -25,13 +23,20 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from fredfw.errors import InputError
-from fredfw.experiment.file.spec import SavingSpec
-from fredfw.experiment.results import Comparison, Saving
-from fredfw.report.cells import exposed
-from fredfw.report.charts import charts, saving_maps
-from fredfw.report.numbers import unit_for
-from fredfw.report.pictures import LINES, Axis, Bars, Curves, HeatMap, Picture, colours, line_colour, spans
+from fredfw.drawing import (
+    LINES,
+    Axis,
+    Bars,
+    Curves,
+    Dots,
+    HeatMap,
+    Picture,
+    colours,
+    exposed,
+    line_colour,
+    spans,
+    unit_for,
+)
 from fredfw.typing import FloatArray
 
 # Points: as small as the small print of a paper at the width of its column, not smaller.
@@ -51,6 +56,14 @@ _DIAMOND: dict[str, Any] = {
     "markeredgewidth": 0.7,
     "zorder": 5,
 }
+_RING: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "o",
+    "markersize": 2.4,
+    "markerfacecolor": "none",
+    "markeredgewidth": 0.5,
+}
+_DOTS = {False: 7.0, True: 16.0}  # square points, by whether others do not beat it
 _CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 _LEGEND: dict[str, Any] = {"frameon": False, "fontsize": SMALL, "columnspacing": 1.2, "borderaxespad": 0}
 
@@ -86,6 +99,24 @@ _DARK_OCTAVES = 1.7
 _TICKS = (0.875, 0.75, 0.5, 0.0, -1.0, -3.0, -7.0)  # shares at whole octaves
 
 
+@frozen(eq=False)
+class _Panel:
+    """A part of the figure; lengths are inches."""
+
+    size: float  # of the axes, from the bottom to the top
+    below: float  # that the numbers and the legend need
+    draw: Callable[[Axes], None]
+    title: str | None = None
+
+    @property
+    def above(self) -> float:
+        return 0.0 if self.title is None else _LINE * len(self.title.splitlines()) + 2 * _MARGIN
+
+    @property
+    def height(self) -> float:
+        return self.size + self.above + self.below
+
+
 def drawn(figure: Figure, file_format: str) -> bytes:
     buffer = io.BytesIO()
     # Without dates, versions and random ids the same results give the same file.
@@ -95,14 +126,18 @@ def drawn(figure: Figure, file_format: str) -> bytes:
     return buffer.getvalue()
 
 
-def comparison_figure(comparison: Comparison) -> Figure:
-    pictures = charts(comparison.rows)
+def figure_of(title: str, pictures: Sequence[Picture]) -> Figure:
     known = colours([one for one in pictures if isinstance(one, Bars)])
     with rc_context(FONTS):
-        panels: dict[type, Callable[[Any], _Panel]] = {Bars: partial(_bars, known), Curves: _curves, HeatMap: _heat}
+        panels: dict[type, Callable[[Any], _Panel]] = {
+            Bars: partial(_bars, known),
+            Curves: _curves,
+            HeatMap: _heat,
+            Dots: _dots,
+        }
         stacks = _stacked([*(panels[type(one)](one) for one in pictures), *_legend(pictures, known)])
         height = max(sum(panel.height for panel in stack) for stack in stacks)
-        title = textwrap.fill(comparison.title, TITLE_LETTERS * len(stacks))
+        title = textwrap.fill(title, TITLE_LETTERS * len(stacks))
         height += _LINE * (title.count("\n") + 1) + 2 * _MARGIN
         figure = Figure(figsize=(_WIDTH * len(stacks), height))
         figure.suptitle(title, fontsize=TITLE, y=1 - _MARGIN / height, va="top")
@@ -145,24 +180,6 @@ def _stacked(panels: Sequence[_Panel]) -> list[list[_Panel]]:
             columns.append([])
         columns[-1].append(panel)
     return columns
-
-
-@frozen(eq=False)
-class _Panel:
-    """A part of the figure; lengths are inches."""
-
-    size: float  # of the axes, from the bottom to the top
-    below: float  # that the numbers and the legend need
-    draw: Callable[[Axes], None]
-    title: str | None = None
-
-    @property
-    def above(self) -> float:
-        return 0.0 if self.title is None else _LINE * len(self.title.splitlines()) + 2 * _MARGIN
-
-    @property
-    def height(self) -> float:
-        return self.size + self.above + self.below
 
 
 def _scaled(axis: Axis, longest: float) -> tuple[str, float]:
@@ -216,6 +233,10 @@ def _curves(picture: Curves) -> _Panel:
             places, heights = [place for place, _ in series.points], [value / one for _, value in series.points]
             dashes = _DASHES[index // len(LINES) % len(_DASHES)]
             look: dict[str, Any] = {"marker": _MARKERS[index % len(_MARKERS)], "markersize": 3, "linewidth": 1.1}
+            rings = [(place, value / one) for place, value in series.measured]
+            if rings:
+                axes.plot(*zip(*rings, strict=True), color=line_colour(index), **_RING)
+                look["marker"] = ""
             axes.plot(places, heights, color=line_colour(index), linestyle=dashes, label=series.name, **look)
         for index, series in enumerate(picture.series[len(lines) :]):
             look = {"color": "#555555", "linewidth": 1.0, "linestyle": _DASHES[1 + index % 3]}
@@ -230,13 +251,18 @@ def _curves(picture: Curves) -> _Panel:
     return _Panel(_CURVES, below, draw, _wrapped(picture.title))
 
 
-def _rulers(axes: Axes, picture: Curves, name: str) -> None:
+def _rulers(axes: Axes, picture: Curves | Dots, name: str) -> None:
     across, up = picture.across, picture.up
     if across.log:
         axes.set_xscale("log")
-    ticks = dict([*across.places.items()][:: math.ceil(len(across.places) / _MOST_TICKS)])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks([*ticks.values()], [*ticks])
+    if across.places:
+        ticks = dict([*across.places.items()][:: math.ceil(len(across.places) / _MOST_TICKS)])
+        axes.set_xticks([*ticks.values()], [*ticks])
+    else:
+        if across.log:
+            axes.xaxis.set_major_locator(LogLocator(numticks=_MOST_TICKS))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: across.text(value)))
     axes.set_xlabel(across.name, labelpad=1)
     if up.log:
         axes.set_yscale("log")
@@ -248,6 +274,34 @@ def _rulers(axes: Axes, picture: Curves, name: str) -> None:
         axes.set_ylim(bottom=0)
     axes.set_ylabel(name)
     _plain(axes, axes.xaxis, axes.yaxis)
+
+
+def _dots(picture: Dots) -> _Panel:
+    columns = _columns([name for name, _ in picture.legend])
+    below = _AXIS + _LINE * math.ceil(len(picture.legend) / columns)
+
+    def draw(axes: Axes) -> None:
+        name, one = _scaled(picture.up, max(dot.y for dot in picture.dots))
+        places = [(dot.x, dot.y / one) for dot in picture.dots]
+        if picture.diagonal:
+            numbers = [number for place in places for number in place]
+            axes.plot(*[[min(numbers), max(numbers)]] * 2, color="black", linewidth=0.8, linestyle="--")
+        front = sorted(place for place, dot in zip(places, picture.dots, strict=True) if dot.strong)
+        if front:
+            axes.plot(*zip(*front, strict=True), color="black", linewidth=0.8, linestyle="--")
+        sizes = [_DOTS[dot.strong] for dot in picture.dots]
+        across, up = zip(*places, strict=True)
+        axes.scatter(across, up, s=sizes, c=[dot.colour for dot in picture.dots], linewidths=0)
+        _rulers(axes, picture, name)
+        handles = [
+            Line2D([], [], linestyle="", marker="o", markersize=3, color=ink, label=text)
+            for text, ink in picture.legend
+        ]
+        if handles:
+            below_axis = (0.45, -_AXIS / _CURVES)
+            axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below_axis, ncols=columns, **_LEGEND)
+
+    return _Panel(_CURVES, below, draw, _wrapped(picture.caption))
 
 
 def _heat(picture: HeatMap) -> _Panel:
@@ -307,10 +361,8 @@ def _plain(axes: Axes, *gridded: Ruler) -> None:
     axes.set_axisbelow(True)
 
 
-def maps_figure(comparison: Comparison) -> Figure:
-    """One panel per saving that goes by two fields: the first one up, the second one right; ``InputError`` without."""
-    check_maps(comparison.savings)
-    maps = saving_maps(comparison.savings)
+def maps_figure(title: str, maps: Sequence[HeatMap]) -> Figure:
+    """One panel per saving that goes by two fields: the first one up, the second one right."""
     columns = 1 if len(maps) <= 2 else 2  # two stand one below the other, in one column of a paper
     rows = math.ceil(len(maps) / columns)
     width = max(_WIDTH, _CELL[0] * max(len(one.across.places) for one in maps) + _FRAME[0])
@@ -328,14 +380,8 @@ def maps_figure(comparison: Comparison) -> Figure:
         bar.set_label("time saved (below 0: more is needed)")
         line = Line2D([], [], color="black", linewidth=1.5, label="break-even, interpolated between the values written")
         figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=SMALL)
-        figure.suptitle(textwrap.fill(comparison.title, TITLE_LETTERS * columns), fontsize=TITLE)
+        figure.suptitle(textwrap.fill(title, TITLE_LETTERS * columns), fontsize=TITLE)
     return figure
-
-
-def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
-    if all(len(saving.by) != 2 for saving in savings):
-        accepted = "[[savings]] with by = [...] of two swept fields"
-        raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)
 
 
 def _widened(places: Iterable[float]) -> FloatArray:

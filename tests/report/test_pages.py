@@ -2,32 +2,21 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from html.parser import HTMLParser
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import click
-import numpy as np
 import pytest
 from attrs import evolve
 from showing import of, on
 
 import fredfw
-from fredfw.cli import main
-from fredfw.cli.exports import Exports
-from fredfw.errors import InputError, UnknownNameError
+from fredfw.errors import UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, RunResult, TierLoad
 from fredfw.experiment.study.results import Objective, StudyResult
-from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.report.charts import charts
-from fredfw.report.exporters import HtmlExporter
-from fredfw.report.html import svg
-from fredfw.report.html.page import rendered
 from fredfw.report.pages import provenance
-from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, HeatMap
-from fredfw.report.shown import GAP, Details, Heading, Line, Page, Said, Section, Span, Table
+from fredfw.report.shown import Details
+from fredfw_exporter_html import HtmlExporter
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "<script>alert('x')</script><img src=http://example.com/x onerror=alert(1)>\"&\x1b"
@@ -179,16 +168,6 @@ def test_a_hostile_name_is_text_and_what_is_shown_is_ranked(comparison: Comparis
         HtmlExporter(sort="siez").export(swept(comparison))
 
 
-def test_without_jinja2_it_is_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    framework = fredfw.Framework(PluginManager.discover(Switches(strict=True)))
-    assert "html" in framework.plugins.exporters.names()
-    context = click.Context(main)
-    context.params["exports"] = [("html", str(tmp_path / "report.html"))]
-    with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
-        Exports(context, framework, ["run"], (), ())
-
-
 def test_fifty_cells_are_less_than_two_megabytes() -> None:
     framework = fredfw.Framework()
     rates = [f"{rate} GB/s" for rate in (1, 2, 4, 8, 16)]
@@ -204,64 +183,10 @@ def test_fifty_cells_are_less_than_two_megabytes() -> None:
     assert all(row.tiers for row in comparison.rows)
 
 
-def test_a_page_has_the_parts_of_a_report_and_what_cells_have_in_common_once() -> None:
-    rows: list[tuple[Said, ...]] = [("a", Span("1.5", "bold good"), "", ""), ("b", "-", "", "no")]
-    report = [
-        Heading((Span("Title"), Span(" (dim)", "dim"))),
-        Line("one line"),
-        GAP,
-        Line("first"),
-        Line("second"),
-        Table(("name", "the\nvalue", "", "reason"), rows, right=(1,)),
-    ]
-    page = rendered(Page("", (), [Section("name", "", report)]))
-    check(page)
-    for part in (
-        '<h3>Title<span class="dim"> (dim)</span></h3>\n<p>one line</p>\n<ul>\n<li>first</li>\n<li>second</li>\n</ul>',
-        '<th scope="col">name</th><th scope="col" class="number">the value</th>',
-        '<th scope="row">a</th><td class="number"><span class="bold good">1.5</span></td><td></td><td></td>',
-        '<th scope="row">b</th><td colspan="3">no</td>',  # beside what it is of, where nothing else is said
-    ):
-        assert part in page
+def test_what_cells_have_in_common_is_there_once() -> None:
     section = provenance([(name, {"npu": {"peak": 1}, "topology": {"name": name}}) for name in ("a", "b")])
     summaries = [part.summary for part in section.parts if isinstance(part, Details)]
     assert summaries == ["npu", "topology (2 different ones)"]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "log", "expected"),
-    [
-        (0.0, 10.0, False, [0, 2, 4, 6, 8, 10]),
-        (0.0, 0.07, False, [0, 0.02, 0.04, 0.06]),
-        (3.0, 3.0, False, [3]),
-        (1.0, 100.0, True, [1, 2, 5, 10, 20, 50, 100]),
-        (1e-9, 1.0, True, [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
-        (3.0, 4.0, True, [3, 4]),
-    ],
-)
-def test_ticks_are_round(low: float, high: float, *, log: bool, expected: list[float]) -> None:
-    assert svg._ticks(low, high, log=log) == pytest.approx(expected)
-
-
-def test_pictures_are_to_scale_and_those_of_two_fields_maps(comparison: Comparison) -> None:
-    bars = [Bar("a", {"x": 1.0, "y": 3.0}), Bar("b", {"x": 2.0})]
-    text = svg.drawn(Bars("", bars, [{"x": "#111111", "y": "#222222"}]))
-    widths = [float(one) for one in re.findall(r'<rect [^>]*width="([\d.]+)"', text)]
-    assert widths[1] == pytest.approx(3 * widths[0], abs=0.02)
-    assert widths[2] == pytest.approx(2 * widths[0], abs=0.02)
-    axis = Axis("s", log=True)
-    dots = [Dot(1.0, 1.0, "a"), Dot(100.0, 100.0, "b"), Dot(10.0, 1.0, "c")]
-    text = svg.drawn(Dots("", axis, axis, dots, diagonal=True))
-    places = np.array([[float(x), float(y)] for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)])
-    ends = " ".join(rf'{one}="([\d.]+)"' for one in ("x1", "y1", "x2", "y2"))
-    (line,) = re.findall(f'<line {ends} stroke-width="1" stroke-dash', text)
-    assert [float(one) for one in line] == pytest.approx([*places[0], *places[1]], abs=0.02)
-    first = comparison.rows[0]
-    pairs = product((1, 2, 4, 8), repeat=2)
-    (picture,) = charts([evolve(of(first, "{mp} {pp}", mp=mp, pp=pp), seconds=mp * pp) for mp, pp in pairs])
-    assert isinstance(picture, HeatMap)
-    assert svg.drawn(picture).count("<rect") == 16
-    assert picture.caption.startswith("iteration time; the lighter the better")
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

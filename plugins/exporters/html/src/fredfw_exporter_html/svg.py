@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from fredfw.report.pictures import LINES, Axis, Bars, Curves, Dots, HeatMap, Picture, colours, line_colour
+from fredfw.drawing import LINES, Axis, Bars, Curves, Dots, HeatMap, Picture, colours, line_colour
 
 _Place: TypeAlias = Callable[[float], float]
 _WIDTH = 640.0
@@ -65,7 +65,7 @@ def _bars(one: Bars) -> _Canvas:
 def _curves(one: Curves) -> _Canvas:
     across, up = one.across, one.up
     values = [*one.values, *(value for _, value in one.marks)]
-    frame, at_x, at_y = _framed([*across.places.values()], values, across, up)
+    frame, at_x, at_y = _framed(one.places, values, across, up)
     for number, line in enumerate(one.series):
         colour = ink(line_colour(number))
         if line.level is not None:
@@ -74,7 +74,10 @@ def _curves(one: Curves) -> _Canvas:
             continue
         points = [(at_x(place), at_y(value)) for place, value in line.points]
         frame.path(points, colour, dashed=number >= len(LINES))
-        for x, y in points:
+        rings = [(at_x(place), at_y(value)) for place, value in line.measured]
+        for x, y in rings:
+            frame.add("circle", cx=x, cy=y, r=3.2, fill="none", stroke=colour)
+        for x, y in () if rings else points:
             frame.add("circle", cx=x, cy=y, r=3.2, fill=colour)
     for place, value in one.marks:
         frame.diamond(at_x(place), at_y(value))

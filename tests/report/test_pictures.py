@@ -1,4 +1,3 @@
-import sys
 from collections.abc import Iterable
 from itertools import product
 
@@ -13,15 +12,17 @@ from matplotlib.patches import Rectangle
 from showing import of, on
 
 from fredfw import Work
+from fredfw.drawing import pictures_of
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Row, Saving, SavingGroup, Status, Throughput
-from fredfw.report import charts, plots
-from fredfw.report.pictures import Axis, Bars, Curves, HeatMap, colours, importing
-from fredfw.report.plots import FONTS
+from fredfw.report import charts
+from fredfw.report.pictures import Axis, Bars, Curves, HeatMap, colours
+from fredfw_exporter_picture import PictureExporter, figures
+from fredfw_exporter_picture.figures import FONTS
 
 
 def figure_of(rows: Iterable[Row]) -> Figure:
-    return plots.comparison_figure(Comparison("Rows", "mesh", tuple(rows)))
+    return figures.figure_of(*pictures_of(Comparison("Rows", "mesh", tuple(rows))))
 
 
 def panels(rows: Iterable[Row]) -> list[Axes]:
@@ -204,17 +205,9 @@ def test_trade_offs_are_points_of_both_pairs_of_metrics_for_each_workload() -> N
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
     less = evolve(comparison, rows=comparison.rows[:2])
-    first, second = (plots.drawn(plots.comparison_figure(less), kind) for _ in range(2))
+    first, second = (PictureExporter(format=kind).export(less) for _ in range(2))
     assert first.startswith(start)
     assert second == first
-
-
-@pytest.mark.parametrize("option", ["--plot", "--map"])
-def test_without_matplotlib_the_message_says_how_to_get_it(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    monkeypatch.delitem(sys.modules, "fredfw.report.plots")
-    with pytest.raises(InputError, match=rf"{option}: .*pip install 'fredfw\[plot\]'"), importing(option):
-        __import__("fredfw.report.plots")
 
 
 def test_two_long_fields_are_a_map_for_each_fabric() -> None:
@@ -263,8 +256,13 @@ def grid(shares: dict[tuple[object, object], float]) -> Saving:
     return Saving("grid", "x", "y", ("net",), None, ("a", "b"), groups)
 
 
+def maps_of(comparison: Comparison) -> Figure:
+    title, pictures = pictures_of(comparison, savings=True)
+    return figures.maps_figure(title, [one for one in pictures if isinstance(one, HeatMap)])
+
+
 def panel(comparison: Comparison, saving: Saving) -> Axes:
-    axes, *_ = plots.maps_figure(evolve(comparison, savings=(saving,))).axes
+    axes, *_ = maps_of(evolve(comparison, savings=(saving,))).axes
     return axes
 
 
@@ -275,7 +273,7 @@ def break_even(comparison: Comparison, saving: Saving) -> list[tuple[float, floa
 
 
 def test_each_map_has_a_panel_with_its_values_as_written_and_without_any_that_is_told(drawn: Comparison) -> None:
-    figure = plots.maps_figure(drawn)
+    figure = maps_of(drawn)
     axes, _colours = figure.axes
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("map", "rate", "nodes")
     assert [label.get_text() for label in axes.get_xticklabels()] == ["40 Gbps", "400 Gbps", "4 Tbps"]
@@ -287,11 +285,11 @@ def test_each_map_has_a_panel_with_its_values_as_written_and_without_any_that_is
     assert texts[round(float(np.log10(5e10)), 3), round(float(np.log10(64)), 3)] == "-100%"
     assert sorted(texts.values()) == ["-100%", "-50%", "25%", "50%", "88%"]
     (*_, one) = drawn.savings
-    figure = plots.maps_figure(evolve(drawn, savings=(one, evolve(one, name="second", part="dp"), one)))
+    figure = maps_of(evolve(drawn, savings=(one, evolve(one, name="second", part="dp"), one)))
     assert [axes.get_title() for axes in figure.axes][:4] == ["map", "second (exposed dp)", "map", ""]
     for none in ((), drawn.savings[:2]):
         with pytest.raises(InputError, match="--map: there is no saving by two fields"):
-            plots.maps_figure(evolve(drawn, savings=none))
+            maps_of(evolve(drawn, savings=none))
 
 
 def test_the_break_even_is_where_nothing_is_saved_and_extremes_can_be_drawn(comparison: Comparison) -> None:
@@ -303,7 +301,7 @@ def test_the_break_even_is_where_nothing_is_saved_and_extremes_can_be_drawn(comp
     points = break_even(comparison, grid({(1, b): share for b, share in (("1 MB", -1.0), ("100 MB", 0.5))}))
     assert {round(x, 9) for x, _ in points} == {7.0}  # between decades, at 10 MB
     saving = grid({(1, 1): 1.0, (1, 2): -1e6, (2, 1): 0.0, (2, 2): 0.5})
-    assert plots.drawn(plots.maps_figure(evolve(comparison, savings=(saving,))), "png").startswith(b"\x89PNG")
+    assert PictureExporter(maps=True).export(evolve(comparison, savings=(saving,))).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("sign", [1, -1])

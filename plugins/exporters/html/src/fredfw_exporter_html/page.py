@@ -1,18 +1,14 @@
-"""A page as one HTML file. Importing this module needs jinja2."""
-
-from __future__ import annotations
+"""A page as one HTML file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from itertools import groupby
 
-from fredfw.report.html import svg
-from fredfw.report.pictures import importing
-from fredfw.report.shown import Line, Page, Part, Spans, Table, text_of
+from jinja2 import Environment, FunctionLoader, Template, select_autoescape
 
-with importing("--report", "a report", "jinja2", "report"):
-    from jinja2 import Environment, FunctionLoader, Template, select_autoescape
+from fredfw.drawing import Line, Page, Part, Spans, Table, text_of
+from fredfw_exporter_html import svg
 
 _LONG = 48  # letters
 # Those of ISO/IEC 6429, without line feed and tab.
@@ -47,7 +43,7 @@ def _joined(row: tuple[Spans, ...], table: Table) -> tuple[Spans, ...]:
 
 @cache
 def _template() -> Template:
-    folder = resources.files("fredfw.report.html") / "templates"
+    folder = resources.files(__package__) / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=select_autoescape(default=True),
