@@ -32,6 +32,7 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 MODULES = (
     "fredfw",
     "fredfw.cli",
+    "fredfw.drawing",
     "fredfw.embed",
     "fredfw.embed.simpy",
     "fredfw.errors",

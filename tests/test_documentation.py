@@ -196,7 +196,16 @@ def test_every_public_name_is_in_the_reference() -> None:
             documented.setdefault("fredfw", set()).add(name.removeprefix("fredfw."))
         else:
             documented.setdefault(module, set()).add(name)
-    assert documented.pop("fredfw") == {*fredfw.__all__, "cli", "embed", "embed.simpy", "errors", "tables", "typing"}
+    assert documented.pop("fredfw") == {
+        *fredfw.__all__,
+        "cli",
+        "drawing",
+        "embed",
+        "embed.simpy",
+        "errors",
+        "tables",
+        "typing",
+    }
     assert not documented.pop("")
     for module, names in documented.items():
         for name in names:
@@ -272,7 +281,9 @@ def test_what_others_may_use_is_documented_where_it_is_or_in_what_it_overrides()
 PLUGINS = sorted(ROOT.glob("plugins/*/*/src/**/*.py"))
 EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
 # ``fredfw.cli`` is for plugins with commands, as docs/plugins.md says.
-MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.fitting", "fredfw.tables", "fredfw.typing", "fredfw.units"}
+MODULES = {
+    f"fredfw{module}" for module in ("", ".cli", ".drawing", ".errors", ".fitting", ".tables", ".typing", ".units")
+}
 # These are for those who use plugins, and for tests.
 MORE = {"fredfw.embed", "fredfw.embed.simpy", "fredfw.testing"}
 # What programs need of these is in docs/reference/api.md.

@@ -7,8 +7,6 @@ register their classes with ``hookimpl``. The modules ``errors``, ``limits``, ``
 ``embed`` (the network for other simulators) are public as well.
 """
 
-from __future__ import annotations
-
 import warnings
 from importlib import import_module
 from typing import Any

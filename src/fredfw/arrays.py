@@ -1,7 +1,5 @@
 """Numbers that callers give, alone or in arrays, lists or anything else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, TypeGuard

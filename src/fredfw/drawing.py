@@ -1,7 +1,5 @@
 """Results as plain data for exporters that draw them: pages of text, tables and pictures."""
 
-from __future__ import annotations
-
 from fredfw.report.cells import exposed
 from fredfw.report.numbers import unit_for
 from fredfw.report.pages import page_of, pictures_of

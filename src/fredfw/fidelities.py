@@ -1,7 +1,5 @@
 """How closely collectives are simulated, by name."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Fits constants: the values with the least error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is worked out once, and kept: for good, or as long as there is room."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar

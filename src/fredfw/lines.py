@@ -1,7 +1,5 @@
 """Lines of a CSV file by column, and what is wrong in them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

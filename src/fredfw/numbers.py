@@ -1,7 +1,5 @@
 """Lists of NPUs or ranks as text."""
 
-from __future__ import annotations
-
 import re
 
 from fredfw.errors import InputError

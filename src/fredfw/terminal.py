@@ -1,7 +1,5 @@
 """Text that others wrote, made safe for a terminal."""
 
-from __future__ import annotations
-
 import re
 
 # Control characters of ASCII and Latin-1, line and paragraph separators, Unicode's bidirectional embeddings, overrides

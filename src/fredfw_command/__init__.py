@@ -1,7 +1,5 @@
 """The console script ``fredfw``, in a package of its own: an interrupt while fredfw is imported is a message, too."""
 
-from __future__ import annotations
-
 import gc
 import io
 import os

@@ -5,8 +5,6 @@ one message on standard error and no traceback. An exception that fredfw did not
 its traceback.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

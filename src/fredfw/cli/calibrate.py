@@ -1,7 +1,5 @@
 """The command that fits compute times to published values: calibrate."""
 
-from __future__ import annotations
-
 import click
 
 from fredfw.cli.options import FILE, JSON, PROGRESS, SET

@@ -1,7 +1,5 @@
 """The command that writes one cell as a program for C and C++: export-program."""
 
-from __future__ import annotations
-
 import click
 
 from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, fidelity as fidelity_options, option

@@ -1,7 +1,5 @@
 """The command that starts a plugin: new."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

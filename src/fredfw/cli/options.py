@@ -1,7 +1,5 @@
 """Options that several commands have, and what two of them mean together."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command that runs one cell and says where its time goes: run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

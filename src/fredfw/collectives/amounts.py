@@ -15,8 +15,6 @@ communication problem on graphs and digraphs", 1974.) What a rank gives to an in
 what it gets of it is another: the proof does not ask who is in between.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from attrs import evolve
 

@@ -1,7 +1,5 @@
 """What collective algorithms must answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The algorithm that fits every fabric: all ranks send all their data at once."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The collective patterns and their bus-bandwidth factors."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Which receive gets which message: in the order in which they were posted, by source, destination and tag."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 

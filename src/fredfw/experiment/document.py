@@ -1,7 +1,5 @@
 """The form of every JSON document: what it is and which version of that comes first, and no NaN or infinity."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

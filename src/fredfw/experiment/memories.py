@@ -1,7 +1,5 @@
 """Whether a workload fits the memory of an NPU, and what becomes of what does not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from fredfw.errors import InputError

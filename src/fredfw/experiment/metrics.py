@@ -1,7 +1,5 @@
 """By what cells are ranked: what an architect wants less of, or more."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType

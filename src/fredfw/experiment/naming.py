@@ -1,7 +1,5 @@
 """Names with placeholders, such as ``Ring {npus}``, which a sweep's settings fill."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any

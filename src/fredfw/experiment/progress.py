@@ -1,7 +1,5 @@
 """How a long computation tells what it does: a progress for a bar, a log for a story. Both are given by the caller."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Everything is found from the records of a run, when it is asked for; nothing is simulated again.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ NPUs are numbered with dimension 0 fastest, and their number is their place. The
 class of a dimension says in which order.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Valiant's routes: by way of an NPU that is chosen at random, so that no traffic pattern is a bad one."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -5,8 +5,6 @@ fields are its configuration. The function is a *hook*, see ``fredfw.plugin.spec
 ``@hookimpl`` marks it. ``fredfw new topology NAME`` writes a whole one, which docs/tutorials/plugin-author.md explains.
 """
 
-from __future__ import annotations
-
 import pluggy
 
 hookimpl = pluggy.HookimplMarker("fredfw")

@@ -1,7 +1,5 @@
 """Calls the hooks of plugins one by one, so that one that fails is named and left out, and the rest works."""
 
-from __future__ import annotations
-
 import re
 import reprlib
 import sys

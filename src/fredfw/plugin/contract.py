@@ -1,7 +1,5 @@
 """What every plugin must keep to: the version of the contract, hooks that exist, and interfaces."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping

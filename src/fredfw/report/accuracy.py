@@ -1,7 +1,5 @@
 """How far an approximation may be from ``exact``, in words; ``benchmarks/accuracy.py`` has measured it."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The cells of a comparison as rows of tables: their order, what tells them apart, their groups, and the best ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, TypeAlias
@@ -134,6 +132,7 @@ def groups(cells: Iterable[Item]) -> list[Group]:
 
 
 def exposed(cause: str) -> str:
+    """Return ``cause`` as a legend says it."""
     return cause if cause in OWN else f"exposed {cause}"
 
 

@@ -1,7 +1,5 @@
 """What pictures of a comparison show: stacked bars, lines over a swept field, maps of two, points of two metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, groupby
 from typing import Any

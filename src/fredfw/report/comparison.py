@@ -1,7 +1,5 @@
 """A comparison for people. The text is plain ASCII and says in words what colour says as well."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 JSON documents start with their ``format`` and its ``version``, and keys always come in the same order.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

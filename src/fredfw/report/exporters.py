@@ -1,7 +1,5 @@
 """The exporters of the core: its own JSON and CSV, and traces for Perfetto."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from attrs import frozen

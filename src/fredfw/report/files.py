@@ -1,7 +1,5 @@
 """Output files that are complete or not there: checked before anything runs, written aside and renamed."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

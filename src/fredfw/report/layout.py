@@ -1,7 +1,5 @@
 """What is shown, on a terminal; a table that is too wide is printed as several, one below the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen

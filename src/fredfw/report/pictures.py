@@ -75,6 +75,7 @@ class Axis:
         return cls.of_numbers(name, every) or cls(name, places={text: float(at) for at, text in enumerate(texts)})
 
     def text(self, value: float) -> str:
+        """Return ``value`` as a tick says it, with its unit."""
         if self.unit in ("s", "J", "B"):
             return render(value, Unit(self.unit))
         number = f"{value:,.3g}" if value < MANY else f"{value:,.0f}"
@@ -111,6 +112,7 @@ class Bars(Part):
 
     @property
     def caption(self) -> str:
+        """The title, and what marks mean."""
         said = {
             "diamond: published value": any(bar.mark is not None for bar in self.bars),
             "dashed: calibrated (fitted) cell": any(bar.fitted for bar in self.bars),
@@ -120,6 +122,7 @@ class Bars(Part):
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
+        """Causes and their colours."""
         return [(exposed(cause), colour) for cause, colour in colours([self]).items()]
 
 
@@ -156,27 +159,32 @@ class Curves(Part):
 
     @property
     def places(self) -> list[float]:
+        """Where the axis has ticks, or else where something stands."""
         found = (place for one in self.series for place, _ in (*one.points, *one.measured))
         return [*self.across.places.values()] or [*found]
 
     @property
     def values(self) -> list[float]:
+        """What the lines go through."""
         levels = [one.level for one in self.series if one.level is not None]
         return [*(value for one in self.series for _, value in (*one.points, *one.measured)), *levels]
 
     @property
     def caption(self) -> str:
+        """The title, and what marks mean."""
         title = " ".join(filter(None, [self.title, f"over {self.across.name}"]))
         measured = "; line: predicted, rings: measured" if any(one.measured for one in self.series) else ""
         return f"{title}{measured}{'; diamond: published value' if self.marks else ''}"
 
     @property
     def legend(self) -> Sequence[tuple[str, str]]:
+        """Lines and their colours, where there are several."""
         found = [(one.name, line_colour(number)) for number, one in enumerate(self.series) if one.name]
         return found if len(found) > 1 else ()
 
 
 def line_colour(number: int) -> str:
+    """Return the colour of the line with that number."""
     return LINES[number % len(LINES)]
 
 
@@ -208,10 +216,12 @@ class HeatMap(Part):
 
     @property
     def blank(self) -> str:
+        """What cells without a colour mean, where there are some."""
         return "; blank: no result" if len(self.values) < len(self.down.places) * len(self.across.places) else ""
 
     @property
     def caption(self) -> str:
+        """The title, and what shades mean."""
         return f"{self.title} {self.axis.name}; the lighter the better{self.blank}".strip()
 
 

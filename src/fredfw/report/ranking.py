@@ -1,7 +1,5 @@
 """Which rows of a comparison are shown, and in which order: ``--sort``, ``--best`` and ``--pareto``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from attrs import field, frozen

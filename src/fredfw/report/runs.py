@@ -1,7 +1,5 @@
 """A run, and jobs that ran at once: where their time goes, and why it takes so long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from fredfw.experiment.metrics import METRICS

@@ -32,6 +32,7 @@ def spans(said: Said) -> Spans:
 
 
 def text_of(said: Spans) -> str:
+    """Return the text alone."""
     return "".join(one.text for one in said)
 
 
@@ -40,6 +41,7 @@ class Part:
 
     @property
     def kind(self) -> str:
+        """Its class in small letters, or ``picture``."""
         return type(self).__name__.lower()
 
     def __rich__(self) -> RenderableType:

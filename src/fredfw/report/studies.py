@@ -1,7 +1,5 @@
 """Studies for people and as CSV."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -5,8 +5,6 @@ further ones where spans overlap. One process for the network, with a counter pe
 Format", Google: complete events (``X``), metadata (``M``), flows (``s``, ``f``) and counters (``C``).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Writes the package that the author of a plugin starts from, from templates of ``string.Template``."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import shutil

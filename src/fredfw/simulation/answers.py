@@ -1,7 +1,5 @@
 """What policies, transports and admissions must answer, or it is a ``PluginError``; overridden answers do not count."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real

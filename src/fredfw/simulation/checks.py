@@ -1,7 +1,5 @@
 """What comes to a network from outside is checked here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

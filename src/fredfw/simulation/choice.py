@@ -1,7 +1,5 @@
 """Which algorithm serves a collective: the first of a list that can, or by ``auto`` the fastest of all, by bound."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

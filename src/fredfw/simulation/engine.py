@@ -1,7 +1,5 @@
 """The engine in C++, from the distribution ``fredfw-engine``; ``fredfw.h`` says what its functions do."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import weakref

@@ -5,8 +5,6 @@ other is left out, and that computations of a rank wait for each other; but no i
 busiest rank. Repeated blocks are scaled, as in a compressed simulation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from functools import partial
 

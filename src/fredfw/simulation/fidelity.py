@@ -1,7 +1,5 @@
 """What the fidelities mean on a network, which one a run has, and what a reader of results must know of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a fabric's transport adds to flows: their latencies, what they put on links, and the rates they reach."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A task graph on a fabric as arrays: for the engine, or as a file that programs in C and C++ run by ``fredfw.h``."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 

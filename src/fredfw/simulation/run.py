@@ -1,7 +1,5 @@
 """Runs a task graph on a network, and says what happened when."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial

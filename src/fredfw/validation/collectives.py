@@ -1,7 +1,5 @@
 """Predicts collectives that were timed alone: simulates them on the fabric that stands for the system."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Predicts iterations of training that were timed: simulates the workload on the fabric that stands for the system."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Predicts kernels that were timed alone, matrix products and attention, by what is known of an accelerator."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cache

@@ -3,8 +3,6 @@
 The columns ``time``, ``algbw``, ``busbw`` and ``#wrong`` come twice: out of place, and in place.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Predicts points of all kinds: each kind has a predictor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import count
 

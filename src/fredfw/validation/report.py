@@ -1,7 +1,5 @@
 """What a validation found: tables, pictures, and a page of both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from fredfw.experiment.results import Status

@@ -1,7 +1,5 @@
 """The tables of measured times that come with the product, and who measured them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.resources import files
 

@@ -3,8 +3,6 @@
 Sizes are bytes and times are microseconds, as the names of the columns say.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap

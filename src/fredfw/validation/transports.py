@@ -1,7 +1,5 @@
 """What predicts points: a predictor of each kind, and a transport for each system."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

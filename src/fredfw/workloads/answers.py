@@ -1,7 +1,5 @@
 """What workloads and placements must answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from numbers import Real

@@ -1,7 +1,5 @@
 """Tables of kernels that were timed alone, and the constants that fit them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

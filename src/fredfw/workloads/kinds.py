@@ -1,7 +1,5 @@
 """What a task of an iteration does, and what a graph keeps of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Names that time is charged to, and those of them that communication cannot have."""
 
-from __future__ import annotations
-
 COMPUTE = "compute"  # what computations are charged to, whatever their label
 BUBBLE = "bubble"  # what waiting for another rank's computation is charged to
 WAITING = "waiting"  # what waiting for a time is charged to where nothing else is said, such as for the start of a job

@@ -1,7 +1,5 @@
 """Accelerators by name: what ``npus.toml`` says of them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from functools import cache

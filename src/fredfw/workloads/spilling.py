@@ -1,7 +1,5 @@
 """What the memory of an NPU has no room for goes to memory tiers, and comes back: loads and stores of an iteration."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

@@ -87,5 +87,5 @@ def test_pictures_are_to_scale() -> None:
     curves = Curves("", axis, axis, [Series("a", [(1.0, 1.0), (100.0, 100.0)], measured=[(10.0, 10.0)])])
     ((x, y),) = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.2" fill="none"', svg.drawn(curves))
     (line,) = re.findall(r'points="([\d.]+),([\d.]+) ([\d.]+),([\d.]+)"', svg.drawn(curves))
-    ends = np.array(line, dtype=float).reshape(2, 2)
-    assert [float(x), float(y)] == pytest.approx(ends.mean(axis=0), abs=0.02)
+    corners = np.array(line, dtype=float).reshape(2, 2)
+    assert [float(x), float(y)] == pytest.approx(corners.mean(axis=0), abs=0.02)

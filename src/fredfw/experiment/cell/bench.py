@@ -1,7 +1,5 @@
 """A fabric on which task graphs and collectives are simulated, with all that is kept between simulations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,5 @@
 """What a machine may be off by: its parameters, and the same machine with one of them changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Checks across the tables of an experiment: what one names is there in another, and workloads have the labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from fredfw.errors import InputError, nearest, placed

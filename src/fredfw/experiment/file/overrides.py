@@ -1,7 +1,5 @@
 """Values in the tables of an experiment, by the path of their key: ``--set``, and sweeps, tables that are many."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Reads experiment files: first the outline, then the plugins that it names are configured, before anything runs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fits a workload's one free scalar, the factor on its compute times, to one published speed-up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import count

@@ -1,7 +1,5 @@
 """The matrix of an experiment: every workload on every fabric, and the speed-ups over the baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The comparison of an experiment from what stores have of its cells; nothing runs, and no plugin is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How far results may be off if the machines are: one parameter at a time, a little less and a little more of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """An executor on the workers of Dask. Importing this module needs Dask's scheduler, ``distributed``."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import logging

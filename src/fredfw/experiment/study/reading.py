@@ -1,7 +1,5 @@
 """Reads what an experiment says of a search: its space, what is looked for, and how points are run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 

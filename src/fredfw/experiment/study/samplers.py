@@ -1,7 +1,5 @@
 """The samplers of the core: all points, random ones, and successive halving."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Runs a study: asks the sampler for points, evaluates them as cells, and ranks what comes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """The space of a study: dimensions with their values, the cells they are tried on, and the constraints."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

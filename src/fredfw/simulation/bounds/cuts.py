@@ -4,8 +4,6 @@ Any set of nodes is a valid side; good ones are tight. NPUs are cut by their pos
 other nodes go with the NPUs that are nearest to them in hops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any

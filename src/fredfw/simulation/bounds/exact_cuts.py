@@ -9,8 +9,6 @@ of the parts but one for each byte per second between them, which packed spannin
 1961).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 
