@@ -24,6 +24,7 @@ from programs import Program, program
 
 from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Framework, RunResult, Timeline
 from fredfw.errors import InputError, SimulationError
+from fredfw.experiment.file.spec import FabricSpec
 from fredfw.experiment.results import GraphResult
 from fredfw.fabric import Decision, IdealTransport
 
@@ -31,16 +32,12 @@ from fredfw.fabric import Decision, IdealTransport
 pytestmark = pytest.mark.filterwarnings("ignore:fidelity '(per-rank|stepwise):DeprecationWarning")
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
+# Relative change of an end, at a change of all volumes by 1e-12, from which on a program is chaotic.
 CALM = 1e-9
-"""Relative change of an end, at a change of all volumes by 1e-12, from which on a program is chaotic."""
-Outcome = GraphResult | str
-"""Of a program: its result, or the text of its error."""
-Place = tuple[int, int]
-"""A task and a rank."""
-Span = tuple[float, float, int, float, float]
-"""Start and end; task, start and end of what it waited for last, -1 for nothing."""
-BLOCK = 25
-"""Programs that are one test."""
+Outcome = GraphResult | str  # of a program: its result, or the text of its error
+Place = tuple[int, int]  # a task and a rank
+Span = tuple[float, float, int, float, float]  # start, end, the task waited for last or -1, its start and end
+BLOCK = 25  # programs that are one test
 # Programs with an all-to-all-v that moves nothing: the admission is not asked about it, and was.
 EMPTY = (292,)
 # Programs in which a message and a stream begin at one moment, and would end at one. Today the message,
@@ -53,21 +50,9 @@ RENAMED = "admits phases as a whole", "simulated as one", "change in time, so", 
 SMALL = ("fred-routing", "inference")
 
 
+@cache
 def read(name: str) -> Any:
     return json.loads(lzma.decompress((HERE / f"{name}.json.xz").read_bytes()))
-
-
-@cache
-def golden() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read("programs")
-    return found
-
-
-@cache
-def recorded() -> dict[str, dict[str, Any]]:
-    """Return the cells of each experiment at a fidelity."""
-    found: dict[str, dict[str, Any]] = read("experiments")
-    return found
 
 
 # --- what an admission is asked
@@ -75,19 +60,14 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 @define(eq=False)
 class Notebook(AdmissionPolicy):
-    """Makes the admissions of another policy, and has them note what they are asked.
-
-    Attributes:
-        calls: Those of the simulation that was asked last; what ``auto`` tries comes before it.
-        asked: Those of them about flow sets that do not always start, and which of these run beside them.
-    """
+    """Makes the admissions of another policy, and has them note what they are asked."""
 
     name: ClassVar[str] = "notebook"
 
     policy: AdmissionPolicy  # the other one
     exempt: bool = False  # whether the admissions still say what always starts; else they are asked about everything
-    calls: list[str] = field(factory=list, init=False)
-    asked: list[str] = field(factory=list, init=False)
+    calls: list[str] = field(factory=list, init=False)  # of the last simulation; what ``auto`` tries is before it
+    asked: list[str] = field(factory=list, init=False)  # those about sets that do not always start, beside such sets
 
     def begin(self, fabric: Fabric) -> Admission:
         admission = self.policy.begin(fabric)
@@ -169,29 +149,17 @@ def spans(timeline: Timeline) -> dict[Place, Span]:
     }
 
 
-def same_ends(one: Mapping[Place, Span], other: Mapping[Place, Span]) -> bool:
-    """Return whether the same is done, and ends at the same times."""
-    return one.keys() == other.keys() and close([one[at][1] for at in one], [other[at][1] for at in one])
-
-
-def same_spans(one: Mapping[Place, Span], other: Mapping[Place, Span]) -> bool:
-    """Return whether the same is done at the same times, and what each rank waited for is the same."""
-    return one.keys() == other.keys() and all(one[at][2] == other[at][2] and close(one[at], other[at]) for at in one)
-
-
 def moved(result: GraphResult) -> dict[str, tuple[float, float]]:
     """Return by label the bytes of all links, and their sum with a weight for each link."""
     weights = np.random.default_rng(0).uniform(0, 1, len(result.link_bytes))
     return {label: (float(loads.sum()), float(loads @ weights)) for label, loads in result.link_bytes_by_label.items()}
 
 
-def close(one: Iterable[float], other: Iterable[float], relative: float = CALM) -> bool:
-    return bool(np.allclose(list(one), list(other), rtol=relative, atol=1e-15))
-
-
-def named(lines: Sequence[str]) -> list[Any]:
-    """Return how many lines there are, and a digest of them."""
-    return [len(lines), digest(lines)]
+def same(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
+    """Return whether both have the same keys with the same numbers or rows of numbers."""
+    return one.keys() == other.keys() and np.allclose(
+        [one[key] for key in one], [other[key] for key in one], rtol=CALM, atol=1e-15
+    )
 
 
 def digest(lines: Iterable[str]) -> str:
@@ -213,47 +181,46 @@ def slow(condition: bool) -> tuple[pytest.MarkDecorator, ...]:
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=slow(first > 0)) for first in range(0, 2000, BLOCK)])
 def test_programs_take_what_they_took(first: int) -> None:
-    different = {
-        seed: why for seed in range(first, first + BLOCK) if (why := list(differences(program(seed), golden()[seed])))
-    }
-    assert not different
-
-
-def test_few_programs_are_chaotic() -> None:
-    """As many as 2 % were, when they were recorded."""
-    chaotic = [seed for seed, kept in enumerate(golden()) if "chaotic" in kept]
-    print(f"{len(chaotic)} of {len(golden())} programs are chaotic: {chaotic}")
-    assert 0 < len(chaotic) < 0.03 * len(golden())
+    programs, kept = map(program, range(first, first + BLOCK)), read("programs")[first : first + BLOCK]
+    different = {one.seed: list(differences(one, then)) for one, then in zip(programs, kept, strict=True)}
+    assert not {seed: why for seed, why in different.items() if why}
 
 
 def differences(one: Program, kept: Mapping[str, Any]) -> Iterator[str]:
     found = outcome(one)
     if "chaotic" in kept:
-        if isinstance(found, str):
-            yield f"ends with {found}"
-        else:
-            yield from _outside(found.seconds, *kept["chaotic"])
+        least, most = kept["chaotic"]
+        width = max(most - least, CALM * most)  # of 20 draws: another one may well be as far beside them
+        if isinstance(found, str) or not least - width <= found.seconds <= most + width:
+            yield f"ends with {found}, and took {least} to {most} s"
         return
     if one.seed in ORDER:
         fabric = one.fabric()
         today, found = found, outcome(one, fabric.with_defaults(admission=Notebook(fabric.defaults.admission)))
-        if isinstance(today, str) or isinstance(found, str):
-            alike = isinstance(today, str) and isinstance(found, str)
-        else:
-            alike = same_ends(spans(today.timeline), spans(found.timeline))
-        if not alike:
+        if not same(ends(today), ends(found)):
             yield "ends otherwise than where the admission is asked about everything"
     if isinstance(found, str) or "error" in kept:
         if found != kept.get("error"):
             yield f"ends with {found}, and did with {kept.get('error')}"
         return
-    yield from _of_result(found, kept)
+    numbers = {"breakdown": found.breakdown, "bytes": moved(found), "spans": spans(found.timeline)}
+    for what, now in numbers.items():
+        then = kept_spans(kept) if what == "spans" else kept[what]
+        if not same(now, then):
+            yield f"{what} {now}, and was {then}"
+    if _others(found.notes) != _others(kept["notes"]):
+        yield f"notes {found.notes}, and were {kept['notes']}"
     if "calls" in kept and "turns" not in kept and one.seed not in EMPTY and not _merged(one):
         everything = called(one)
-        if named(everything.calls) != kept["calls"]:
+        if [len(everything.calls), digest(everything.calls)] != kept["calls"]:
             yield "the admission is asked something else"
         if _let_in(called(one, exempt=True)) != _let_in(everything):
             yield "the admission is asked something else of what does not always start"
+
+
+def ends(found: Outcome) -> dict[Place, float]:
+    """Return when each rank ends each task: never, where there is an error."""
+    return {} if isinstance(found, str) else {at: span[1] for at, span in spans(found.timeline).items()}
 
 
 def _merged(one: Program) -> bool:
@@ -267,44 +234,20 @@ def _let_in(book: Notebook) -> list[str]:
     return [line for line in book.asked if not line.endswith("Wait")]
 
 
-def _outside(seconds: float, least: float, most: float) -> Iterator[str]:
-    width = max(most - least, CALM * most)  # of 20 draws: another one may well be as far beside them
-    if not least - width <= seconds <= most + width:
-        yield f"takes {seconds}, and took {least} to {most}"
-
-
-def _of_result(found: GraphResult, kept: Mapping[str, Any]) -> Iterator[str]:
-    now, then = spans(found.timeline), kept_spans(kept)
-    if not same_ends(now, then):
-        yield "ends"
-    elif not same_spans(now, then):
-        yield "starts or causes"
-    if not same_numbers(found.breakdown, kept["breakdown"]):
-        yield f"breakdown {found.breakdown}, and was {kept['breakdown']}"
-    bytes_now = {f"{label} {number}": one for label, both in moved(found).items() for number, one in enumerate(both)}
-    bytes_then = {f"{label} {number}": one for label, both in kept["bytes"].items() for number, one in enumerate(both)}
-    if not same_numbers(bytes_now, bytes_then):
-        yield f"bytes {bytes_now}, and were {bytes_then}"
-    if _others(found.notes) != _others(kept["notes"]):
-        yield f"notes {found.notes}, and were {kept['notes']}"
-
-
 def _others(notes: Iterable[str]) -> list[str]:
     return [note for note in notes if not any(part in note for part in RENAMED)]
-
-
-def same_numbers(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return one.keys() == other.keys() and close(one.values(), [other[name] for name in one])
 
 
 # --- experiments
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=slow(one.split()[0] not in SMALL)) for one in recorded()])
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=slow(one.split()[0] not in SMALL)) for one in read("experiments")]
+)
 def test_experiments_take_what_they_took(name: str) -> None:
-    found = dict(cells(*name.split()))
-    assert found.keys() == recorded()[name].keys()
-    different = {what: list(_of_cell(found[what], kept)) for what, kept in recorded()[name].items()}
+    found, kept = dict(cells(*name.split())), read("experiments")[name]
+    assert found.keys() == kept.keys()
+    different = {what: list(_of_cell(found[what], kept[what])) for what in kept}
     assert not {what: why for what, why in different.items() if why}
 
 
@@ -312,45 +255,49 @@ def cells(name: str, fidelity: str) -> Iterator[tuple[str, RunResult]]:
     """Yield the result of each cell of an experiment."""
     framework = Framework(trust_plugins=True)
     experiment = framework.load_experiment(EXPERIMENTS / f"{name}.toml", values=NPUS.get(name, {}))
-    # Presets of machines had no transport and no PXN when cells were recorded, and attention no mask.
-    bare = []
-    for fabric in experiment.fabrics:
-        topology: Any = fabric.topology
-        if hasattr(topology, "pxn") and topology.network != "rail-only":
-            topology = evolve(topology, pxn=False)
-        bare.append(evolve(fabric, topology=topology, slots={"transport": IdealTransport(), **fabric.slots}))
-    unmasked = []
-    for one in experiment.workloads:
-        workload: Any = one.workload
-        unmasked.append(evolve(one, workload=evolve(workload, causal=False)) if hasattr(workload, "causal") else one)
-    experiment = evolve(experiment, fabrics=tuple(bare), workloads=tuple(unmasked))
+    experiment = evolve(
+        experiment,
+        fabrics=tuple(map(_before_transports, experiment.fabrics)),
+        workloads=tuple(evolve(one, workload=_with(one.workload, causal=False)) for one in experiment.workloads),
+    )
     for workload, fabric in experiment.cells:
         result = framework.run(experiment, workload=workload.name, fabric=fabric.name, fidelity=fidelity)
         yield f"{workload.name} on {fabric.name}", result
 
 
+def _before_transports(fabric: FabricSpec) -> FabricSpec:
+    """Return it as cells were recorded: presets of machines had no transport and no PXN, and attention no mask."""
+    topology: Any = fabric.topology
+    if getattr(topology, "network", None) != "rail-only":
+        topology = _with(topology, pxn=False)
+    return evolve(fabric, topology=topology, slots={"transport": IdealTransport(), **fabric.slots})
+
+
+def _with(plugin: Any, **fields: Any) -> Any:
+    """Return ``plugin`` with the fields that it has."""
+    return evolve(plugin, **{name: value for name, value in fields.items() if hasattr(plugin, name)})
+
+
 _SHARE = {"npu.preset": "h100", "npu.efficiency": 0.6}
+# What computed when cells were recorded, where that is not what the experiment says today.
 NPUS: Mapping[str, Mapping[str, Any]] = {
     "experts": {"npu.compute": "roofline"},
     "fsdp": _SHARE,
     "inference": _SHARE,
 }
-"""What computed when cells were recorded, where that is not what the experiment says today."""
 
 
 def _of_cell(found: RunResult, kept: Mapping[str, Any]) -> Iterator[str]:
-    if not close([found.seconds], [kept["seconds"]]):
-        yield f"takes {found.seconds}, and took {kept['seconds']}"
+    seconds = {"seconds": found.seconds}
     numbers = {"breakdown": found.breakdown, "bytes": found.bytes_by_cause, "figures": found.figures}
-    for what, now in numbers.items():
-        if not same_numbers(now, kept[what]):
-            yield f"{what} {now}, and was {kept[what]}"
     others = {
         "statistics": {name: found.statistics[name] for name in kept["statistics"]},
         "algorithms": found.algorithms,
         # Nothing was said of the peak.
         "notes": [note for note in found.notes if "whole peak" not in note and "slows nothing" not in note],
     }
-    for what, said in others.items():
-        if said != kept[what]:
-            yield f"{what} {said}, and was {kept[what]}"
+    if not same(seconds, {"seconds": kept["seconds"]}):
+        yield f"takes {found.seconds}, and took {kept['seconds']}"
+    for what, now in {**numbers, **others}.items():
+        if not (same(now, kept[what]) if what in numbers else now == kept[what]):
+            yield f"{what} {now}, and was {kept[what]}"
