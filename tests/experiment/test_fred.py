@@ -46,8 +46,10 @@ def test_the_matrix_and_the_figures_that_are_published(comparison: Comparison) -
 
 @slow
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_column_c_is_calibrated_and_d_predicted(comparison: Comparison, workload: str) -> None:
+def test_column_c_is_calibrated_d_predicted_and_a_and_b_slower(comparison: Comparison, workload: str) -> None:
     rows = {one.fabric: one for one in comparison.rows if one.workload == workload}
+    for fabric in ("FRED-A", "FRED-B"):
+        assert 1.0 < speedup(comparison, workload, fabric) < speedup(comparison, workload, "FRED-C")
     # The time of Transformer-17B on the mesh jumps with the compute time; on FRED-D it is 2.8 % off.
     jumps = workload == "Transformer-17B"
     for fabric, status, off in (
@@ -59,10 +61,7 @@ def test_column_c_is_calibrated_and_d_predicted(comparison: Comparison, workload
 
 
 @slow
-def test_layout_bytes_and_routing_are_the_published_ones(experiment: Experiment, comparison: Comparison) -> None:
-    mesh = experiment.fabric("mesh")
-    assert (mesh.topology.rows, mesh.topology.columns) == (5, 4)  # type: ignore[attr-defined]
-    assert mesh.slots["placement"].name == "linear"
+def test_bytes_and_routing_are_the_published_ones(experiment: Experiment, comparison: Comparison) -> None:
     # In the network every NPU sends its gradients up once and receives them once: 60,192,808 parameters of 2 bytes.
     result = FRAMEWORK.run(experiment, workload="ResNet-152", fabric="FRED-D")
     up_and_down = 2 * (20 + 5) * 60_192_808 * 2
@@ -73,13 +72,6 @@ def test_layout_bytes_and_routing_are_the_published_ones(experiment: Experiment,
     assert all(row.figures == {} and not any("conflict" in note for note in row.notes) for row in comparison.rows)
     result = FRAMEWORK.run(experiment, workload="Transformer-17B", fabric="FRED-D")
     assert [result.statistics[name] for name in ("waits", "splits", "decompositions")] == [0, 0, 0]
-
-
-@slow
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("fabric", ["FRED-A", "FRED-B"])
-def test_a_and_b_lie_between_the_mesh_and_c(comparison: Comparison, workload: str, fabric: str) -> None:
-    assert 1.0 < speedup(comparison, workload, fabric) < speedup(comparison, workload, "FRED-C")
 
 
 # --- The phase table.

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from command_line import words
 from experiments import FRAMEWORK, compare, refused, run as run_tables
 from showing import printed
 
 from fredfw.errors import InputError
 from fredfw.experiment.jobs import Arrivals, Job, Jobs
-from fredfw.experiment.results import Cell, GraphResult, JobResult, RunResult, Spread
+from fredfw.experiment.results import Cell, GraphResult, RunResult, Spread
 from fredfw.experiment.why import critical_path
 from fredfw.fidelities import SIMULATED
 from fredfw.report.comparison import comparison_report
@@ -31,15 +32,6 @@ TRAINING = {**MODEL, "mp": 2, "dp": 4}
 
 SWITCH = {"topology": {"name": "switch", "npus": 8, "link_bandwidth": "10 GB/s"}}
 SPLIT = {**MODEL, "mp": 2}
-# Two rows of four NPUs, of which each loses a link or most of one.
-ROWS = {
-    "topology": {"name": "mesh2d", "rows": 2, "columns": 4, "link_bandwidth": "1 GB/s"},
-    "collectives": {"default": "ring"},
-    "events": [
-        {"links": "npu1->npu2", "at": "20 us"},
-        {"links": "npu5->npu6", "at": "30 us", "action": "degrade", "factor": 0.25},
-    ],
-}
 # NPUs that have nothing in common but the switch: nobody's failures send flows over the links of others.
 STAR: dict[str, Any] = {
     **SWITCH,
@@ -66,10 +58,6 @@ def tables(*jobs: dict[str, Any], fabric: object = LINE, variation: object = Non
 
 def run(*jobs: dict[str, Any], fidelity: str | None = None, **given: Any) -> RunResult:
     return run_tables(tables(*jobs, **given), fidelity=fidelity)
-
-
-def by_name(result: RunResult) -> dict[str, JobResult]:
-    return {one.name: one for one in result.jobs}
 
 
 @pytest.mark.parametrize("fidelity", SIMULATED)
@@ -100,24 +88,22 @@ def test_a_workload_alone_is_a_job_alone_and_its_iterations_follow_each_other() 
     assert (one.throughput, result.memory) == (whole.throughput, whole.memory)
     # b has three messages of a third of the size of a's: they share the link until both end.
     small = {**MESSAGE, "size": "250 MB"}
-    found = by_name(run(job("a", [0, 2]), job("b", [1, 3], small, iterations=3)))
-    assert found["b"].iterations == pytest.approx((0.5, 0.5, 0.5))
-    assert (found["b"].alone, found["b"].slowdown) == pytest.approx((0.75, 2.0))
-    assert found["a"].seconds == pytest.approx(1.75)
+    a, b = run(job("a", [0, 2]), job("b", [1, 3], small, iterations=3)).jobs
+    assert b.iterations == pytest.approx((0.5, 0.5, 0.5))
+    assert (b.alone, b.slowdown, a.seconds) == pytest.approx((0.75, 2.0, 1.75))
     pipeline = {**MODEL, "mp": 1, "pp": 2, "microbatches": 2}
-    one = by_name(run(job("a", workload=pipeline), fabric=TREE))["a"]
-    three = by_name(run(job("a", workload=pipeline, iterations=3, start="1 s"), fabric=TREE))["a"]
+    (one,) = run(job("a", workload=pipeline), fabric=TREE).jobs
+    (three,) = run(job("a", workload=pipeline, iterations=3, start="1 s"), fabric=TREE).jobs
     assert three.iterations == pytest.approx([one.seconds] * 3, rel=1e-9)
     assert three.breakdown == pytest.approx({cause: 3 * spent for cause, spent in one.breakdown.items()}, abs=1e-12)
     assert one.work is not None
     assert three.throughput.samples_per_second == pytest.approx(one.work.samples / one.seconds)
 
 
-def numbers(policy: str, *counts: int | tuple[int, ...], seed: int = 0, npus: int = 8) -> list[list[int]]:
-    workload = FRAMEWORK.load_experiment(tables(job("a"))).workloads[0].workload
-    assert isinstance(workload, Jobs)
-    inner = workload.jobs[0].workload
-    jobs = Jobs(tuple(Job(f"{index}", inner, one) for index, one in enumerate(counts)), policy, seed)
+def numbers(policy: str, *counts: int | tuple[int, ...] | None, seed: int = 0, npus: int = 8) -> list[list[int]]:
+    outline = FRAMEWORK.load_experiment({"fabrics": {"net": LINE}, "workloads": {"w": {"workload": MESSAGE}}})
+    workload = outline.workloads[0].workload
+    jobs = Jobs(tuple(Job(f"{index}", workload, one) for index, one in enumerate(counts)), policy, seed)
     return [one.tolist() for one in jobs.sets(System(npus))]
 
 
@@ -126,12 +112,9 @@ def test_policies_choose_npus() -> None:
     assert numbers("packed", 3, (1, 0), 2) == [[2, 3, 4], [0, 1], [5, 6]]
     assert numbers("spread", 4, 4) == [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert numbers("spread", 2, 6) == [[0, 4], [1, 2, 3, 5, 6, 7]]
-    chosen = numbers("random", 30, 30, seed=1, npus=64)
-    assert chosen == numbers("random", 30, 30, seed=1, npus=64) != numbers("random", 30, 30, seed=2, npus=64)
-    assert len({npu for one in chosen for npu in one}) == 60
     # From random.Random(1).random(), whose sequence Python guarantees: 0.134, 0.847, 0.764, 0.255, 0.495, 0.449.
     assert numbers("random", 3, 3, seed=1, npus=6) == [[0, 3, 5], [1, 2, 4]]
-    assert numbers("packed", None, npus=8) == [[0, 1]]  # type: ignore[arg-type]
+    assert numbers("packed", None) == [[0, 1]]
 
 
 def test_jobs_without_a_start_arrive_as_a_poisson_process() -> None:
@@ -158,22 +141,18 @@ def test_placements_stay_in_the_set_of_a_job() -> None:
 
 
 def test_priorities_and_weights_name_labels_of_one_job_or_of_all() -> None:
-    content = tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": "strict-links"})
-    found = by_name(run_tables({**content, "priorities": ["b/collective"]}))
-    assert (found["a"].seconds, found["b"].seconds) == pytest.approx((2.0, 1.0))
-    found = by_name(run_tables({**content, "priorities": ["collective"]}))
-    assert found["a"].seconds == pytest.approx(found["b"].seconds)  # they are of one class
+    def times(sharing: object, *priorities: str) -> list[float]:
+        content = tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": sharing})
+        return [one.seconds for one in run_tables({**content, "priorities": list(priorities)}).jobs]
+
+    assert times("strict-links", "b/collective") == pytest.approx([2.0, 1.0])
+    assert times("strict-links", "collective") == pytest.approx([2.0, 2.0])  # they are of one class
     with pytest.raises(InputError, match="no workload has the label 'a/dp'"):
-        run_tables({**content, "priorities": ["a/dp"]})
-
-    def times(**weights: float) -> tuple[float, float]:
-        sharing = {"name": "weighted-max-min", "weights": weights}
-        found = by_name(run(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": sharing}))
-        return found["a"].seconds, found["b"].seconds
-
-    alike, first = times(collective=2.0), times(**{"collective": 1.0, "a/collective": 3.0})
-    assert alike[0] == pytest.approx(alike[1])
-    assert first[0] < first[1]
+        times("strict-links", "a/dp")
+    # With three quarters of the link a takes 4/3 s; alone, b needs a second of it.
+    weights = {"collective": 1.0, "a/collective": 3.0}
+    assert times({"name": "weighted-max-min", "weights": weights}) == pytest.approx([4 / 3, 2.0])
+    assert times({"name": "weighted-max-min", "weights": {"collective": 2.0}}) == pytest.approx([2.0, 2.0])
 
 
 BOTH = job("a", 8, TRAINING), job("b", 8, {"name": "microbenchmark", "size": "1 MB"})
@@ -196,9 +175,6 @@ def test_a_placement_of_jobs_is_swept_and_a_cell_says_what_plugins_its_jobs_use(
     assert packed.workload_settings == {"job_placement": "packed"}
     assert packed.jobs[0].slowdown == pytest.approx(1.0)
     assert spread.jobs[0].slowdown > 1.01
-    values = {"workloads.both.jobs.1.workload.size": "2 MB"}
-    changed = FRAMEWORK.load_experiment(tables(*BOTH, fabric=TREE)).with_values(values)
-    assert changed.workloads[0].workload.jobs[1].workload.size == 2e6  # type: ignore[attr-defined]
     result = run(*BOTH, fabric=TREE)
     assert {"fredfw-workload-transformer", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
     assert [one["name"] for one in result.provenance["workload"]["jobs"]] == ["a", "b"]
@@ -226,9 +202,8 @@ def test_the_path_and_the_trace_of_jobs_show_the_wait_for_a_start() -> None:
     steps = {step.name: step for step in critical_path(result).steps}
     assert steps["start of b"].seconds == pytest.approx(2.0)
     assert steps["start of b"].limits == pytest.approx({"waiting": 2.0})
-    trace = json.loads(trace_to_json(result))
-    names = {event.get("name") for event in trace["traceEvents"]}
-    assert {"waiting", "waiting wait: start of b"} <= names
+    events = json.loads(trace_to_json(result))["traceEvents"]
+    assert {"waiting", "waiting wait: start of b"} <= {event.get("name") for event in events}
 
 
 def test_jobs_are_not_estimated_and_errors_name_what_is_theirs() -> None:
@@ -238,7 +213,7 @@ def test_jobs_are_not_estimated_and_errors_name_what_is_theirs() -> None:
         compare(tables(job("a", [0, 2]), job("b", [1, 3])), fidelity="estimate")
     workloads = {"w": {"workload": "microbenchmark", "job_seed": 1}}
     with refused("workloads.w.job_seed", "there are no jobs"):
-        FRAMEWORK.outline({"fabrics": {"net": LINE}, "workloads": workloads})
+        run_tables({"fabrics": {"net": LINE}, "workloads": workloads})
 
 
 SLOW, STRAGGLER = {"npus": [4], "factor": 2.0}, "variation.stragglers[0].npus"
@@ -261,14 +236,10 @@ def failing(links: str, **more: str) -> dict[str, Any]:
         ([job("a/b")], {}, "jobs[0].name", "'a/b' is not a name of a job"),
         ([], {}, "jobs", "there are no jobs"),
         ([job("a", start="-1 s")], {}, "jobs[0].start", "too small"),
-        ([job("a", iterations=0)], {}, "jobs[0].iterations", "0 is not a valid number"),
-        ([job("a", workload={**MESSAGE, "size": "0 B"})], {}, "jobs[0].workload.size", "too small"),
         ([job("a", workload={**MESSAGE, "ranks": 3})], {}, "jobs[0].workload.ranks", "point-to-point among 3 ranks"),
         ([job("a", workload="microbenchmrk")], {}, "jobs[0].workload", "microbenchmrk"),
         ([job("a")], {"job_placement": "pack"}, "job_placement", "'pack'"),
-        ([job("a")], {"job_seed": -1}, "job_seed", "-1 is not a valid number"),
         ([job("a")], {"arrivals": {"rate": 0}}, "arrivals.rate", "is not a rate"),
-        ([job("a", begin=1)], {}, "jobs[0].begin", "unknown key"),
         ([job("a")], {"workload": "microbenchmark"}, "jobs", "there is a workload, too"),
         ([job("a")], {"fabric": failing("npu0->npu9", at="1 s")}, "fabrics.net.events[0].links", ""),
         ([job("a")], {"fabric": failing("npu0->npu1")}, "fabrics.net.events[0].at", ""),
@@ -326,18 +297,13 @@ def single(workload: dict[str, Any], npus: list[int], varied: dict[str, Any], fi
     )
 
 
-def event(action: str, at: str, **more: object) -> dict[str, Any]:
-    return {"links": "npu0->npu1", "at": at, "action": action, **more}
-
-
 @pytest.mark.parametrize("fidelity", SIMULATED)
 @pytest.mark.parametrize("start", [0.0, 0.3])
 def test_a_link_that_fails_delays_the_job_that_needs_it(start: float, fidelity: str) -> None:
-    failing = {**LINE, "events": [event("fail", "500 ms"), event("restore", "700 ms")]}
-    result = run(job("a", [0, 1], start=start), job("b", [2, 3]), fabric=failing, fidelity=fidelity)
-    found = by_name(result)
-    assert found["a"].seconds == pytest.approx(1.2, rel=1e-12)
-    assert found["b"].seconds == pytest.approx(1.0, rel=1e-12)
+    events = [{"links": "npu0->npu1", "at": at, "action": what} for what, at in (("fail", 0.5), ("restore", 0.7))]
+    fabric = {**LINE, "events": events}
+    result = run(job("a", [0, 1], start=start), job("b", [2, 3]), fabric=fabric, fidelity=fidelity)
+    assert [one.seconds for one in result.jobs] == pytest.approx([1.2, 1.0], rel=1e-12)
     # Alone, it has the same misfortune at the same time.
     assert [one.slowdown for one in result.jobs] == pytest.approx([1.0, 1.0], rel=1e-12)
     assert any("fail npu0->npu1" in note for note in result.notes)
@@ -347,7 +313,8 @@ def test_a_link_that_fails_delays_the_job_that_needs_it(start: float, fidelity: 
 def test_jobs_apart_from_each_other_are_single_workloads(fidelity: str) -> None:
     varied = {**JITTER, "runs": 2, "stragglers": {"share": 0.25, "factor": 1.5}}
     both = job("a", [0, 1, 2, 3], {**SPLIT, "dp": 2}), job("b", [4, 5, 6, 7], {**SPLIT, "dp": 2})
-    for one in run(*both, fabric=STAR, variation=varied, fidelity=fidelity).jobs:
+    result = run(*both, fabric=STAR, variation=varied, fidelity=fidelity)
+    for one in result.jobs:
         own = single({**SPLIT, "dp": 2}, list(one.npus), varied, fidelity)
         assert one.spread is not None
         assert own.spread is not None
@@ -356,34 +323,28 @@ def test_jobs_apart_from_each_other_are_single_workloads(fidelity: str) -> None:
         assert one.alone == pytest.approx(own.seconds, rel=1e-12)
         assert one.bytes == pytest.approx(own.link_bytes.sum(), rel=1e-12)
         assert len(set(one.spread.seconds)) == 2
-
-
-def test_jobs_whose_computations_vary_do_not_slow_down_each_other_by_that() -> None:
-    result = run(job("a", [0, 1, 2, 3], SPLIT), job("b", [4, 5, 6, 7], SPLIT), fabric=SWITCH, variation=JITTER)
-    for one in result.jobs:
-        assert one.slowdown == pytest.approx(1.0, rel=1e-12)
-        assert one.spread is not None
-        assert one.spread.runs == 4
         assert one.spread == Spread.of(one.spread.seconds)
-        assert one.seconds == pytest.approx(one.spread.mean, rel=1e-12)
         assert sum(one.breakdown.values()) == pytest.approx(one.seconds, rel=1e-9)
-    assert result.jobs[0].spread != result.jobs[1].spread
-    assert result.spread is not None
-    assert result.spread.seconds == pytest.approx(
-        [max(both) for both in zip(*(one.spread.seconds for one in result.jobs if one.spread), strict=True)]
-    )
+    runs = zip(*(one.spread.seconds for one in result.jobs if one.spread), strict=True)
+    assert result.spread == Spread.of([max(both) for both in runs])
     assert sum(result.breakdown.values()) == pytest.approx(result.seconds, rel=1e-9)
 
 
 def test_neither_names_nor_the_order_matter_where_jobs_share_links_that_fail() -> None:
+    # Two rows of four NPUs, of which each loses a link or most of one.
+    events = [
+        {"links": "npu1->npu2", "at": "20 us"},
+        {"links": "npu5->npu6", "at": "30 us", "action": "degrade", "factor": 0.25},
+    ]
+    mesh = {"name": "mesh2d", "rows": 2, "columns": 4, "link_bandwidth": "1 GB/s"}
+    rows = {**STAR, "topology": mesh, "events": events}
     even, odd = [0, 2, 4, 6], [1, 3, 5, 7]
     varied = {**JITTER, "runs": 2}
-    first = by_name(run(job("a", even, SPLIT), job("b", odd, SPLIT), fabric=ROWS, variation=varied))
-    turned = by_name(run(job("start of a", odd, SPLIT), job("z", even, SPLIT), fabric=ROWS, variation=varied))
-    for one, other in (("a", "z"), ("b", "start of a")):
-        pairs = ((job.spread, job.alone, job.bytes, job.breakdown) for job in (first[one], turned[other]))
-        assert next(pairs) == next(pairs)
-    assert first["a"].slowdown > 1.01
+    a, b = run(job("a", even, SPLIT), job("b", odd, SPLIT), fabric=rows, variation=varied).jobs
+    other, same = run(job("start of a", odd, SPLIT), job("z", even, SPLIT), fabric=rows, variation=varied).jobs
+    assert evolve(same, name="a") == a
+    assert evolve(other, name="b") == b
+    assert a.slowdown > 1.01
 
 
 def test_reports_have_a_row_and_the_spread_of_each_job_from_a_store_too(tmp_path: Path) -> None:
@@ -394,18 +355,15 @@ def test_reports_have_a_row_and_the_spread_of_each_job_from_a_store_too(tmp_path
     assert [one["name"] for one in json.loads(run_to_json(result))["jobs"]] == ["a", "b"]
     text = printed([*run_report(result), *comparison_report(comparison)], 200)
     assert ["b", "2", "0.500", "1.500", "1.000", "1.500", "1", "-", "-", "1.500", "2", "GB"] in words(text)
-    for told in ("all jobs: 2 s on 4 NPUs", "slowdown: time of a job over that on the same NPUs"):
-        assert told in text
+    assert "all jobs: 2 s on 4 NPUs" in text
     content = tables(job("a", [0, 1], SPLIT), job("b", [2, 3], SPLIT), fabric=SWITCH, variation=JITTER)
     comparison = compare(content, store=tmp_path / "store")
     (row,) = comparison.rows
     assert compare(content, store=tmp_path / "store").rows[0].jobs == row.jobs
     (line,) = csv.DictReader(io.StringIO(comparison_to_csv(comparison)))
-    lines = words(printed(comparison_report(comparison), 200))
-    (heads,) = (one for one in lines if one[:3] == ["workload", "fabric", "job"])
+    (heads,) = (one for one in words(printed(comparison_report(comparison), 200)) if "job" in one[:3])
     assert {"P50", "P99"} <= set(heads)
     for one in row.jobs:
         assert one.spread is not None
         assert float(line[f"job.{one.name}.p99"]) == one.spread.p99
         assert float(line[f"job.{one.name}.p50"]) == one.spread.p50
-    assert [one["spread"]["runs"] for one in json.loads(run_to_json(run_tables(content)))["jobs"]] == [4, 4]

@@ -67,7 +67,9 @@ class Notebook(AdmissionPolicy):
     policy: AdmissionPolicy  # the other one
     exempt: bool = False  # whether the admissions still say what always starts; else they are asked about everything
     calls: list[str] = field(factory=list, init=False)  # of the last simulation; what ``auto`` tries is before it
-    asked: list[str] = field(factory=list, init=False)  # those about sets that do not always start, beside such sets
+    # Those about sets that do not always start, beside such sets, and that were let in: those that wait ask less often
+    # where nobody hears of the end of what always starts.
+    asked: list[str] = field(factory=list, init=False)
 
     def begin(self, fabric: Fabric) -> Admission:
         admission = self.policy.begin(fabric)
@@ -84,7 +86,8 @@ class Notebook(AdmissionPolicy):
             calls.append(f"{text} {everything.of(flows)} beside {everything.of(*beside)}: {answer}")
             if not starts(flows):
                 others = [one for one in beside if not starts(one)]
-                asked.append(f"{text} {closed.of(flows)} beside {closed.of(*others)}: {answer}")
+                line = f"{text} {closed.of(flows)} beside {closed.of(*others)}: {answer}"
+                asked.extend([] if answer == "Wait" else [line])
 
         def admit(self: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
             decision = cls.admit(self, flows, active)
@@ -155,8 +158,8 @@ def moved(result: GraphResult) -> dict[str, tuple[float, float]]:
     return {label: (float(loads.sum()), float(loads @ weights)) for label, loads in result.link_bytes_by_label.items()}
 
 
-def same(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    """Return whether both have the same keys with the same numbers or rows of numbers."""
+def same(one: Any, other: Any) -> bool:
+    """Return whether two mappings have the same keys with the same numbers or rows of numbers."""
     return one.keys() == other.keys() and np.allclose(
         [one[key] for key in one], [other[key] for key in one], rtol=CALM, atol=1e-15
     )
@@ -214,7 +217,7 @@ def differences(one: Program, kept: Mapping[str, Any]) -> Iterator[str]:
         everything = called(one)
         if [len(everything.calls), digest(everything.calls)] != kept["calls"]:
             yield "the admission is asked something else"
-        if _let_in(called(one, exempt=True)) != _let_in(everything):
+        if called(one, exempt=True).asked != everything.asked:
             yield "the admission is asked something else of what does not always start"
 
 
@@ -227,11 +230,6 @@ def _merged(one: Program) -> bool:
     """Return whether the admission keeps phases whole: then it is asked once about repetitions that meet nobody."""
     fabric = one.fabric()
     return one.fidelity.startswith("per-rank") and not fabric.defaults.admission.begin(fabric).flow_by_flow
-
-
-def _let_in(book: Notebook) -> list[str]:
-    """Return what was let in: those that wait ask less often where nobody hears of the end of what always starts."""
-    return [line for line in book.asked if not line.endswith("Wait")]
 
 
 def _others(notes: Iterable[str]) -> list[str]:
@@ -280,15 +278,10 @@ def _with(plugin: Any, **fields: Any) -> Any:
 
 _SHARE = {"npu.preset": "h100", "npu.efficiency": 0.6}
 # What computed when cells were recorded, where that is not what the experiment says today.
-NPUS: Mapping[str, Mapping[str, Any]] = {
-    "experts": {"npu.compute": "roofline"},
-    "fsdp": _SHARE,
-    "inference": _SHARE,
-}
+NPUS: Mapping[str, Mapping[str, Any]] = {"experts": {"npu.compute": "roofline"}, "fsdp": _SHARE, "inference": _SHARE}
 
 
 def _of_cell(found: RunResult, kept: Mapping[str, Any]) -> Iterator[str]:
-    seconds = {"seconds": found.seconds}
     numbers = {"breakdown": found.breakdown, "bytes": found.bytes_by_cause, "figures": found.figures}
     others = {
         "statistics": {name: found.statistics[name] for name in kept["statistics"]},
@@ -296,7 +289,7 @@ def _of_cell(found: RunResult, kept: Mapping[str, Any]) -> Iterator[str]:
         # Nothing was said of the peak.
         "notes": [note for note in found.notes if "whole peak" not in note and "slows nothing" not in note],
     }
-    if not same(seconds, {"seconds": kept["seconds"]}):
+    if found.seconds != pytest.approx(kept["seconds"], rel=CALM):
         yield f"takes {found.seconds}, and took {kept['seconds']}"
     for what, now in {**numbers, **others}.items():
         if not (same(now, kept[what]) if what in numbers else now == kept[what]):

@@ -14,7 +14,6 @@ import fredfw
 from fredfw import Admission, Fabric, FlowSet, Label, RunResult, System, TaskGraph, Topology, Work, Workload
 from fredfw.errors import DeadlockError, InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.cell.runner import Runner, merged
-from fredfw.experiment.file.spec import Experiment
 from fredfw.experiment.results import Row, Spread
 from fredfw.fabric import Decision
 
@@ -23,10 +22,13 @@ SIZE = 1e9
 
 @frozen
 class Rivals(Workload):
-    """Two all-reduces of 1 GB between two ranks at the same time, with labels."""
+    """All-reduces of 1 GB between two ranks at the same time, with labels; says of itself what it is given."""
 
     name: ClassVar[str] = "rivals"
     named: tuple[str, ...] = ("mp", "dp")
+    trains: Any = None
+    remarks: Any = ()
+    gaps: Any = ()
 
     def labels(self, system: System) -> dict[str, Label]:
         return {"mp": Label(0, "#D55E00"), "pp": Label(1), "dp": Label(2)}
@@ -40,16 +42,14 @@ class Rivals(Workload):
             builder.collective(label, fredfw.Pattern.ALL_REDUCE, [[0, 1]], SIZE, label=label)
         return builder.build()
 
+    def work(self, system: System) -> Work | None:
+        return Work(self.trains, model_flops=1e6) if isinstance(self.trains, int) else self.trains
 
-@frozen
-class Sick(Topology):
-    """Finds out too late what it cannot build."""
+    def notes(self, system: System) -> tuple[str, ...]:
+        return self.remarks  # type: ignore[no-any-return]  # and that is what is tried
 
-    name: ClassVar[str] = "sick"
-    spots: int = 3
-
-    def build(self) -> Fabric:
-        raise InputError(f"{self.spots} spots", key="spots", accepted="none")
+    def omissions(self, system: System) -> tuple[str, ...]:
+        return self.gaps  # type: ignore[no-any-return]  # and that is what is tried
 
 
 class Turns(Admission):
@@ -71,35 +71,19 @@ class Turns(Admission):
 
 @frozen
 class Gated(Topology):
-    """Two NPUs, a link of 1 GB/s in each direction, and an admission."""
+    """Two NPUs, a link of 1 GB/s in each direction, and an admission; finds out late that it cannot have more."""
 
     name: ClassVar[str] = "gated"
     closed: bool = False
+    npus: int = 2
 
     def build(self) -> Fabric:
+        if self.npus > 2:
+            raise InputError(f"{self.npus} NPUs", key="npus", accepted="2")
         return joined([(0, 1), (1, 0)], 1e9, admission=never if self.closed else Turns)
 
 
-@frozen
-class Told(Rivals):
-    """Says what it is asked to about what it trains."""
-
-    name: ClassVar[str] = "told"
-    trains: Any = None
-    remarks: Any = ()
-    gaps: Any = ()
-
-    def omissions(self, system: System) -> tuple[str, ...]:
-        return self.gaps  # type: ignore[no-any-return]  # and that is what is tried
-
-    def work(self, system: System) -> Work | None:
-        return Work(self.trains, model_flops=1e6) if isinstance(self.trains, int) else self.trains
-
-    def notes(self, system: System) -> tuple[str, ...]:
-        return self.remarks  # type: ignore[no-any-return]  # and that is what is tried
-
-
-FRAMEWORK = hooked(fredfw_workloads=lambda: [Rivals, Told], fredfw_topologies=lambda: [Sick, Gated])
+FRAMEWORK = hooked(fredfw_workloads=lambda: [Rivals], fredfw_topologies=lambda: [Gated])
 
 
 def mesh(**fields: Any) -> dict[str, Any]:
@@ -120,7 +104,7 @@ def ends(result: RunResult) -> dict[str, float]:
 
 
 def test_results_hold_what_the_workload_and_the_fabric_say_bytes_and_energy() -> None:
-    told = {"name": "told", "trains": 6, "remarks": ["one", "two"], "gaps": ["the gathers take no time here"]}
+    told = {"name": "rivals", "trains": 6, "remarks": ["one", "two"], "gaps": ["the gathers take no time here"]}
     result = run(mesh(), told, npu={"peak": "1 PFLOP/s"})
     assert result.work == Work(6, model_flops=1e6)
     assert result.throughput.samples_per_second == pytest.approx(6 / result.seconds, rel=1e-12)
@@ -130,29 +114,24 @@ def test_results_hold_what_the_workload_and_the_fabric_say_bytes_and_energy() ->
     assert result.omissions == ("the gathers take no time here",)
     fabric = evolve(FRAMEWORK.topology("mesh2d", rows=1, columns=2).build(), notes=("the file has no latencies",))
     assert FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1.0, algorithm="ring").notes == fabric.notes
-    assert FRAMEWORK.simulate_graph(Rivals().graph(System(2)), fabric).notes[:1] == fabric.notes
     result = run(mesh(), "microbenchmark")
     # Each of n links carries 2 (n - 1) / n of the size, at 0.063 pJ/bit.
     assert result.bytes_by_cause == pytest.approx({"collective": 6 * SIZE})
     assert result.link_bytes.sum() == pytest.approx(6 * SIZE)
     assert result.energy == pytest.approx(6 * SIZE * 8 * 0.063e-12, rel=1e-12)
-    assert result.energy == pytest.approx(float(result.link_bytes @ result.fabric.energies), rel=1e-12)
-    assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"trains": "much"}, "Told.work() of 'told' returned 'much'; expected a fredfw.Work or None"),
-        ({"remarks": "a note"}, "Told.notes() of 'told' returned 'a note'; expected a tuple of texts"),
-        ({"remarks": [1]}, "Told.notes() of 'told' returned [1]; expected a tuple of texts"),
-        ({"gaps": [1]}, "Told.omissions() of 'told' returned [1]; expected a tuple of texts"),
+        ({"trains": "much"}, r"Rivals.work\(\) of 'rivals' returned 'much'; expected a fredfw.Work or None"),
+        ({"remarks": "a note"}, r"Rivals.notes\(\) of 'rivals' returned 'a note'; expected a tuple of texts"),
+        ({"gaps": [1]}, r"Rivals.omissions\(\) of 'rivals' returned \[1\]; expected a tuple of texts"),
     ],
 )
 def test_wrong_answers_about_work_name_the_workload(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(PluginError) as caught:
-        run(mesh(), {"name": "told", **fields})
-    assert message in str(caught.value)
+    with pytest.raises(PluginError, match=message):
+        run(mesh(), {"name": "rivals", **fields})
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "exact"])
@@ -176,48 +155,40 @@ SLOW = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=Fals
     [
         # Alone each takes 1 GB / (1 GB/s) between two ranks: half of it, twice.
         ("strict-links", ["mp", "dp"], {"mp": 1.0, "dp": 2.0}),
-        ("strict-links", ["dp", "mp"], {"mp": 2.0, "dp": 1.0}),
         ("strict-links", ["dp"], {"mp": 2.0, "dp": 1.0}),
         ("strict-links", [], {"mp": 2.0, "dp": 2.0}),
         ("max-min", ["mp", "dp"], {"mp": 2.0, "dp": 2.0}),
+        # As the workload declares.
+        ("strict-links", None, {"other": 4.0, "dp": 3.0, "pp": 2.0, "mp": 1.0}),
     ],
 )
-def test_classes_reach_the_network(sharing: str, priorities: list[str], expected: dict[str, float]) -> None:
-    result = run({**SLOW, "sharing": sharing}, "rivals", priorities=priorities)
+def test_classes_reach_the_network(sharing: str, priorities: list[str] | None, expected: dict[str, float]) -> None:
+    given = {} if priorities is None else {"priorities": priorities}
+    result = run({**SLOW, "sharing": sharing}, {"name": "rivals", "named": list(expected)}, **given)
     assert ends(result) == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_workload_declares_classes() -> None:
-    result = run({**SLOW, "sharing": "strict-links"}, {"name": "rivals", "named": ["other", "dp", "pp", "mp"]})
-    assert ends(result) == pytest.approx({"mp": 1.0, "pp": 2.0, "dp": 3.0, "other": 4.0}, rel=1e-9)
-
-
 def test_a_fabric_brings_its_own_sharing_router_and_placement() -> None:
-    for given, expected in (
-        ({}, ["circuit-preempt", "up-down", "linear"]),
-        (
-            {"sharing": "max-min", "router": "shortest-path", "placement": "snake", "collectives": {"default": "ring"}},
-            ["max-min", "shortest-path", "snake"],
-        ),
-    ):
-        provenance = run({"topology": {"name": "fred", "arity": [2, 2]}, **given}, "microbenchmark").provenance
-        assert [provenance[slot]["name"] for slot in ("sharing", "router", "placement")] == expected
+    own = {"sharing": "circuit-preempt", "router": "up-down", "placement": "linear"}
+    given = {"sharing": "max-min", "router": "shortest-path", "placement": "snake"}
+    fabric = {"topology": {"name": "fred", "arity": [2, 2]}, "collectives": {"default": "ring"}}
+    for changes, expected in (({}, own), (given, given)):
+        provenance = run({**fabric, **changes}, "microbenchmark").provenance
+        assert {slot: provenance[slot]["name"] for slot in own} == expected
 
 
 def test_provenance_is_json_without_paths_with_algorithms_and_their_options(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.write_text('[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
-    result = FRAMEWORK.run(file)
-    text = json.dumps(result.provenance, allow_nan=False)
-    assert json.loads(text) == result.provenance
+    provenance = FRAMEWORK.run(file).provenance
+    text = json.dumps(provenance, allow_nan=False)
+    assert json.loads(text) == provenance
     for path in (tmp_path, Path(fredfw.__file__).parent):
         assert str(path) not in text + FRAMEWORK.compare(file).to_json()
-    assert result.provenance["topology"]["name"] == "fred"
-    assert result.provenance["topology"]["arity"] == [4, 5]
-    assert result.provenance["collectives"] == "auto"
-    assert result.provenance["selection"] == "fastest"
-    assert {"fredfw", "fredfw-topology-fred", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
-    assert "fredfw-topology-mesh2d" not in result.provenance["versions"]
+    assert (provenance["topology"]["name"], provenance["topology"]["arity"]) == ("fred", [4, 5])
+    assert (provenance["collectives"], provenance["selection"]) == ("auto", "fastest")
+    assert {"fredfw", "fredfw-topology-fred", "fredfw-workload-microbenchmark"} <= set(provenance["versions"])
+    assert "fredfw-topology-mesh2d" not in provenance["versions"]
     chosen = {"selection": "first", "all-reduce": [{"name": "ring", "chunks": 4}], "default": "direct"}
     provenance = run({**mesh(), "collectives": chosen}, "microbenchmark").provenance
     ring = {"name": "ring", "chunks": 4, "rotated": False}
@@ -229,19 +200,15 @@ VGG = {"name": "cnn", "model": "vgg-16"}
 STREAMING = {**SMALL, "execution": "streaming"}
 
 
-def test_a_run_that_does_not_fit_is_refused_noted_or_spills_and_expanded_memory_costs_its_traffic() -> None:
-    with refused("workloads.w.workload", "an NPU has 1 GB", "a larger split, a smaller microbatch") as caught:
+def test_a_run_that_does_not_fit_is_refused_or_noted_and_expanded_memory_costs_its_traffic() -> None:
+    parts = "weights 276.7 MB, gradients 276.7 MB, optimizer 1.107 GB"
+    with refused("workloads.w.workload", parts, "a larger split, a smaller microbatch") as caught:
         run(mesh(), VGG, npu={"memory": "1 GB"})
-    for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
-        assert part in caught.value.message
+    assert "an NPU has 1 GB" in caught.value.message
     note, peak = run(mesh(), STREAMING, npu={"memory": "1 kB"}).notes
     assert peak == PEAK
-    assert "an NPU has 1 kB" in note
     assert "assumed to be stored outside" in note
     assert run(mesh(), STREAMING).notes == (PEAK,)
-    spilled = run({**mesh(), "memories": [CXL]}, STREAMING, npu={"memory": "1 kB"})
-    assert spilled.breakdown["spill"] > 0
-    assert "at no cost" not in spilled.notes[0]
     fitting = {"peak": 1e25, "memory_bandwidth": "1 TB/s", "memory": "1 TB"}
     needs = sum(run(mesh(), VGG, npu=fitting).memory.values())
     npu = {**fitting, "memory": needs / 4, "expanded_memory": needs, "expanded_memory_bandwidth": "100 GB/s"}
@@ -281,9 +248,6 @@ def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier_and_memory_not_
     ("memories", "workload", "key", "message"),
     [
         ({"name": "cxl"}, "microbenchmark", "fabrics.f.memories", "is not a list of tables"),
-        ([{"name": "cxl"}], "microbenchmark", "fabrics.f.memories[0].bandwidth", "is missing"),
-        ([{**CXL, "latency": "-1 ns"}], "microbenchmark", "fabrics.f.memories[0].latency", "too small"),
-        ([{**CXL, "size": 1}], "microbenchmark", "fabrics.f.memories[0].size", "unknown"),
         ([CXL, CXL], "microbenchmark", "fabrics.f.memories[1].name", "the name of another tier"),
         ([{**CXL, "scope": "node", "npus": 3}], "cnn", "fabrics.f.memories[0].npus", "3 does not divide the 4 NPUs"),
         ([CXL], {**STREAMING, "memory_tier": "cxi"}, "workloads.w.workload.memory_tier", "no memory tier 'cxi'; did"),
@@ -300,7 +264,6 @@ def test_memories_that_cannot_be_are_refused(memories: Any, workload: Any, key: 
 
 WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
     (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "DP(5) needs 5 NPUs, but fabric 'f' has 4"),
-    (mesh(), {**SMALL, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "needs 8 NPUs, but fabric 'f' has 4 (acc"),
     (mesh(), {**SMALL, "mp": 8}, "workloads.w.workload.mp", "8 x 1 workers, but there are 4 NPUs (accepted: mp x pp"),
     (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
     (mesh(io_controllers=False), STREAMING, "workloads.w.workload.execution", "without I/O controllers"),
@@ -309,30 +272,25 @@ WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
         for collectives, workload, message in (
             ({"default": "in-network"}, "microbenchmark", "in-network: "),
             ({"broadcast": "ring"}, "microbenchmark", "can do all-reduce among 4 NPUs of 'f': none is given"),
-            ({}, "microbenchmark", "none is given"),
             # Pipeline transfers are point-to-point.
             ({"default": "hierarchical"}, {**SMALL, "pp": 2}, "hierarchical: it does not do point-to-point"),
         )
     ),
-    ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "the up-down router cannot route"),
     ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "(accepted: a tree of switches"),
-    ({"topology": "fred", "router": "xy"}, "microbenchmark", "fabrics.f.router", "the xy router cannot route"),
-    ({"topology": "sick"}, "microbenchmark", "fabrics.f.topology.spots", "3 spots"),
+    ({"topology": {"name": "gated", "npus": 3}}, "microbenchmark", "fabrics.f.topology.npus", "3 NPUs"),
 ]
 
 
 @pytest.mark.parametrize(("fabric", "workload", "key", "message"), WRONG)
 def test_check_and_run_refuse_the_same(fabric: dict[str, Any], workload: Any, key: str, message: str) -> None:
     experiment = FRAMEWORK.load_experiment(content(fabric, workload))
-    row, column = experiment.workloads[0], experiment.fabrics[0]
-    texts = []
     runner = Runner(experiment, FRAMEWORK.plugins)
-    for attempt in (lambda: runner.check(row, column), lambda: runner.run(row, column, "compressed")):
-        with refused(key) as caught:
-            attempt()
-        texts.append(str(caught.value))
-    assert texts[0] == texts[1]
-    assert message in texts[0]
+    with refused(key) as checked:
+        runner.check(*experiment.cells[0])
+    with refused(key) as run:
+        runner.run(*experiment.cells[0], "compressed")
+    assert str(checked.value) == str(run.value)
+    assert message in str(run.value)
 
 
 def test_routers_without_trees_and_placements_that_refuse_axes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,18 +305,6 @@ def test_routers_without_trees_and_placements_that_refuse_axes_are_named(monkeyp
     fabric = {"topology": "fred", "placement": {"name": "nested", "axes": ["dp", "xp"]}}
     with refused("fabrics.f.placement.axes[1]", "has no axis 'xp'"):
         run(fabric, SMALL)
-
-
-def test_check_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def advance(*_: object) -> None:
-        raise AssertionError("simulated")
-
-    monkeypatch.setattr(fredfw.simulation.FlowNetwork, "advance", advance)
-    # Nor builds what would.
-    monkeypatch.setattr("fredfw.simulation.choice.FlowNetwork", advance)
-    monkeypatch.setattr("fredfw.experiment.cell.bench.Executor", advance)
-    experiment: Experiment = FRAMEWORK.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
-    Runner(experiment, FRAMEWORK.plugins).check(experiment.workloads[0], experiment.fabrics[0])
 
 
 GATED: dict[str, Any] = {"topology": "gated", "collectives": {"default": "ring"}}
@@ -385,11 +331,10 @@ def test_what_an_admission_has_to_tell_is_in_every_result_and_waits_for_ever_are
 
 
 def test_counters_add_up_and_runs_that_differ_by_rounding_alone_have_no_error() -> None:
-    counters = "events batches flows solves solved passes waits splits decompositions met"
-    summed = counters.split()
-    one, other = (dict.fromkeys(summed, value) | {"most_passes": value} for value in (1, 2))
+    summed = merged([])
+    assert set(summed.values()) == {0}
+    one, other = (dict.fromkeys(summed, value) for value in (1, 2))
     assert merged([one, other]) == dict.fromkeys(summed, 3) | {"most_passes": 2}
-    assert merged([]) == dict.fromkeys(summed, 0) | {"most_passes": 0}
     time = 1.2345e-3
     assert Spread.of([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
     # Two runs: half of what is between them.
@@ -408,10 +353,8 @@ def test_blocks_that_ranks_could_overlap_have_a_note() -> None:
     slow, exact = (FRAMEWORK.simulate_graph(graph, fabric, fidelity=one) for one in ("compressed", "exact"))
     assert slow.seconds == pytest.approx(0.15)
     assert exact.seconds == pytest.approx(0.052)
-    assert slow.notes == (
-        "the 50 repetitions of the tasks 'one' to 'other' are simulated as one: no rank begins a repetition while "
-        "another is at the one before; --fidelity exact lets them",
-    )
+    (note,) = slow.notes
+    assert note.startswith("the 50 repetitions of the tasks 'one' to 'other' are simulated as one: no rank begins")
     assert exact.notes == ()
 
 
@@ -419,46 +362,22 @@ RING = {"topology": {"name": "switch", "npus": 4}}
 VARIED = {"runs": 3, "seed": 4, "jitter": {"distribution": "lognormal", "deviation": 0.1}}
 
 
-def varying(varied: dict[str, Any] | None, **fabric: Any) -> dict[str, Any]:
-    return content({**RING, **fabric}, "cnn", **({} if varied is None else {"variation": varied}))
+def varying(**fabric: Any) -> dict[str, Any]:
+    return content({**RING, **fabric}, "cnn", variation=VARIED)
 
 
-def row_of(varied: dict[str, Any] | None, store: Path | None = None, **fabric: Any) -> Row:
-    (row,) = compare(varying(varied, **fabric), store=store, strict=True).rows
+def row_of(tables: dict[str, Any], store: Path | None = None) -> Row:
+    (row,) = compare(tables, store=store).rows
     return row
 
 
 def test_rows_have_the_spread_of_their_runs_unless_their_fabric_varies_otherwise(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    row, again = row_of(VARIED, store), row_of(VARIED, store)
+    row, again = row_of(varying(), store), row_of(varying(), store)
     assert row.spread is not None
     assert (row.spread.runs, row.spread.mean) == (3, row.seconds)
-    (merged,) = FRAMEWORK.merge(varying(VARIED), [store]).rows
+    (merged,) = FRAMEWORK.merge(varying(), [store]).rows
     assert merged.spread == again.spread == row.spread
-    still = row_of(VARIED, variation={"runs": 1})
+    still = row_of(varying(variation={"runs": 1}))
     assert still.spread is None
-    assert still.seconds == row_of(None).seconds
-
-
-@pytest.mark.parametrize(
-    ("variation", "key"),
-    [
-        ({"runs": 0}, "variation.runs"),
-        ({"jitter": {"distribution": "cauchy", "deviation": 0.1}}, "variation.jitter.distribution"),
-        ({"jitter": {"distribution": "uniform", "deviation": 0.9}}, "variation.jitter.deviation"),
-        ({"stragglers": {"share": 0.1}}, "variation.stragglers[0].factor"),
-        ({"stragglers": [{"factor": 2.0, "npus": [4]}]}, "variation.stragglers[0].npus"),
-        ({"speed": 1}, "variation.speed"),
-    ],
-)
-def test_what_cannot_vary_is_refused_with_its_key(variation: dict[str, Any], key: str) -> None:
-    with refused(key):
-        row_of(variation)
-
-
-@pytest.mark.slow
-def test_the_experiment_that_ships_shows_what_a_straggler_costs() -> None:
-    comparison = FRAMEWORK.compare(Path(__file__).parents[3] / "experiments" / "variation.toml")
-    seconds = {row.fabric: row.seconds for row in comparison.rows}
-    # One of 16 NPUs is 1.5 times as slow, and all others wait for it.
-    assert seconds["switch"] == pytest.approx(1.5 * seconds["steady"], rel=0.02)
+    assert still.seconds == row_of(content(RING, "cnn")).seconds

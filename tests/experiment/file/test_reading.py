@@ -8,7 +8,7 @@ import pytest
 from experiments import refused
 
 from fredfw import Framework
-from fredfw.errors import InputError, PluginError
+from fredfw.errors import PluginError
 
 PLUGIN = '''
 from typing import ClassVar
@@ -96,7 +96,6 @@ def test_a_changed_file_needs_a_new_framework_and_a_broken_one_is_named(experime
     [
         ('["absent.py"]', "plugins[0]", "'absent.py' does not exist"),
         ('["fabrics/pair.py", "pair.toml"]', "plugins[1]", "'pair.toml' is not a Python file"),
-        ('"fabrics/pair.py"', "plugins", "'fabrics/pair.py' is not a list"),
         ("[1]", "plugins", "1 is not text"),
     ],
 )
@@ -104,12 +103,3 @@ def test_what_is_no_plugin_file(experiment: Path, plugins: str, key: str, messag
     experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"]', plugins))
     with refused(key, message, file=str(experiment)):
         trusting().load_experiment(experiment)
-
-
-def test_cells_run_with_different_files_are_not_compared(experiment: Path) -> None:
-    store = experiment.with_name("store")
-    for workload, rate in (("sum", 1e9), ("more", 2e9)):
-        write(experiment, rate)
-        trusting().run(experiment, workload=workload, store=store)
-    with pytest.raises(InputError, match=r"was run with pair\.py sha256:\w+, sum on pair with sha256:\w+"):
-        Framework().merge(experiment, [store])

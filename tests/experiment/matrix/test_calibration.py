@@ -1,4 +1,3 @@
-import math
 from typing import Any
 
 import pytest
@@ -15,9 +14,9 @@ def content(speedup: float, **changes: Any) -> dict[str, Any]:
     """Two 2 x 2 meshes without latency, the second one with links of twice the bandwidth."""
 
     def mesh(bandwidth: str) -> dict[str, Any]:
-        topology = {"name": "mesh2d", "rows": 2, "columns": 2, "link_bandwidth": bandwidth, "link_latency": 0}
-        made = {**topology, "io_controllers": False}
-        return {"topology": made, "placement": "snake", "collectives": {"default": "ring"}}
+        size = {"rows": 2, "columns": 2, "io_controllers": False}
+        topology = {"name": "mesh2d", **size, "link_bandwidth": bandwidth, "link_latency": 0}
+        return {"topology": topology, "placement": "snake", "collectives": {"default": "ring"}}
 
     fitted = {"fabric": "fast", "speedup": speedup}
     net = {"workload": {"name": "cnn", "model": "vgg-16"}, "calibration": fitted, **changes}
@@ -39,7 +38,7 @@ def communication(bandwidth: float) -> float:
     return 1.5 * GRADIENTS / bandwidth
 
 
-@pytest.mark.parametrize("target", [1.2, *(pytest.param(one, marks=pytest.mark.slow) for one in (1.5, 1.9))])
+@pytest.mark.parametrize("target", [1.2, pytest.param(1.9, marks=pytest.mark.slow)])
 def test_one_solution_is_the_closed_form(target: float) -> None:
     fit = calibrate(content(target))
     slow, fast = communication(100e9), communication(200e9)
@@ -85,19 +84,17 @@ def test_a_scalar_that_no_longer_fits_is_noted_and_progress_counts_workloads() -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"calibration": None}, "no workload has a calibration"),
         ({"workload": {"name": "cnn", "model": "vgg-16", "dp": 5}}, "needs 5 NPUs"),
         ({"workload": {"name": "microbenchmark", "ranks": 1}}, "takes no time on 'slow'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(changes: dict[str, Any], message: str) -> None:
-    tables = content(1.5, **changes)
-    if tables["workloads"]["net"]["calibration"] is None:
-        del tables["workloads"]["net"]["calibration"]
     steps: list[object] = []
     with pytest.raises(InputError, match=message):
-        calibrate(tables, progress=lambda *step: steps.append(step))
+        calibrate(content(1.5, **changes), progress=lambda *step: steps.append(step))
     assert steps == [] or "no time" in message  # what does not fit is known before anything runs
+    with pytest.raises(InputError, match="no workload has a calibration"):
+        calibrate({**content(1.5), "workloads": {"net": {"workload": "cnn"}}})
 
 
 GRID = [0.1 * step for step in range(1, 31)]
@@ -113,9 +110,3 @@ def test_solve_finds_all_roots_once_and_takes_a_jump_for_none() -> None:
     assert solve(lambda x: 1.0, 1.0, GRID) == (tuple(GRID), (1.0, 1.0))
     assert solve(lambda x: 1.0, 1.5, GRID)[0] == ()
     assert solve(lambda x: 1.0 if x < 1.234 else 2.0, 1.5, GRID) == ((), (1.0, 2.0))
-
-
-@pytest.mark.parametrize("power", [0.1, 1.0, 9.0])
-def test_solve_converges_on_curved_functions(power: float) -> None:
-    (root,), _ = solve(lambda x: math.pow(x, power), math.pow(1.777, power), GRID)
-    assert root == pytest.approx(1.777, rel=1e-7)

@@ -1,14 +1,12 @@
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from experiments import FRAMEWORK, PEAK, SMALL, compare, hooked, refused, run
 
-from fredfw import Framework, RunResult, limits
+from fredfw import RunResult, limits
 from fredfw.errors import InputError, Interrupted
-from fredfw.experiment.results import Comparison, Status
-from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.experiment.results import Comparison, Status, Throughput
 
 MICRO = {"workload": "microbenchmark"}
 ONE = {"one": MICRO}
@@ -38,7 +36,6 @@ def test_rows_come_workload_by_workload_with_times_of_closed_forms_and_what_they
     cells = [(row.workload, row.fabric) for row in comparison.rows]
     assert cells == [("one", "mesh"), ("one", "fred"), ("two", "mesh"), ("two", "fred")]
     assert (comparison.title, comparison.baseline) == ("Two by two", "mesh")
-    assert [row.npus for row in comparison.rows] == [4, 4, 4, 4]
     assert comparison.rows[1].algorithms == {"collective all-reduce x4": "in-network"}
     published = [(row.reference_speedup, row.reference_source) for row in comparison.rows]
     assert published == [(None, None), (None, None), (None, None), (1.5, "a paper")]
@@ -47,13 +44,10 @@ def test_rows_come_workload_by_workload_with_times_of_closed_forms_and_what_they
     assert mesh.seconds == pytest.approx(6 * (20e-9 + 0.25e9 / 750e9), rel=1e-9)
     assert fred.seconds == pytest.approx(4 * 20e-9 + 1e9 / 3e12, rel=1e-9)
     assert (mesh.speedup, fred.speedup) == (1.0, mesh.seconds / fred.seconds)
-    one, two = comparison.rows[0], comparison.rows[2]
-    assert (one.work, one.throughput.samples_per_second, one.throughput.mfu) == (None, None, None)
-    assert one.throughput.npu_time == 4 * one.seconds
+    two = comparison.rows[2]
+    assert mesh.throughput == Throughput(npu_time=4 * mesh.seconds)
     # 16 samples of 32 tokens; Megatron's formula without recomputation.
     flops = 72 * 16 * 32 * 4 * 64**2 * (1 + 32 / (6 * 64) + 100 / (12 * 4 * 64))
-    assert two.work is not None
-    assert (two.work.samples, two.work.tokens) == (16, 512)
     assert two.throughput.samples_per_second == pytest.approx(16 / two.seconds, rel=1e-12)
     assert two.throughput.tokens_per_second == pytest.approx(512 / two.seconds, rel=1e-12)
     assert two.throughput.mfu == pytest.approx(flops / (4 * two.seconds * 989.4e12), rel=1e-12)
@@ -92,7 +86,7 @@ def test_what_is_nearer_than_ratios_are_sure_of_is_too_close_to_call() -> None:
 @pytest.mark.parametrize(
     ("bandwidth", "ratio"),
     # On a 2 x 2 mesh an NPU has two links to others, on FRED one of 3 TB/s; controllers do not count.
-    [("750 GB/s", None), ("3 TB/s", None), ("700 GB/s", "0.467"), ("3.1 TB/s", "2.07")],
+    [("750 GB/s", None), ("700 GB/s", "0.467"), ("3.1 TB/s", "2.07")],
 )
 def test_another_bandwidth_than_the_baseline_has_is_noted(bandwidth: str, ratio: str | None) -> None:
     content = tables(baseline="fred")
@@ -123,7 +117,6 @@ def test_a_cell_that_trains_another_amount_than_its_baseline_says_so(batch: dict
     rows = compare(tables(fabrics=fabrics, workloads={"net": {"workload": {**SMALL, **batch}}})).rows
     note = "works on 128 samples per iteration, 'mesh' 64: compare samples/s, not times"
     assert [note in row.notes for row in rows] == noted
-    assert [any("samples" in one for one in row.notes) for row in rows] == noted
 
 
 SIZES = {"{size}": {**MICRO, "sweep": {"size": ["1 MB", "1 GB", "1 kB"]}}}
@@ -136,12 +129,10 @@ def test_rows_of_a_sweep_are_over_the_first_one_the_baseline_fabric_or_the_one_t
     first, second, third = (4 * 20e-9 + size / 3e12 for size in (1e6, 1e9, 1e3))
     assert [row.speedup for row in rows] == pytest.approx([1.0, first / second, first / third, 1.0])
     assert [row.workload_settings for row in rows] == [{"size": "1 MB"}, {"size": "1 GB"}, {"size": "1 kB"}, {}]
-    assert [row.workload_template for row in rows] == ["{size}", "{size}", "{size}", "one"]
     # On several fabrics each is over the baseline fabric, and a workload may name another.
     rows = compare(tables(workloads=SIZES)).rows
     assert [row.baseline_workload for row in rows] == [row.workload for row in rows]
     assert [row.speedup for row in rows[::2]] == [1.0, 1.0, 1.0]
-    assert rows[1].speedup == rows[0].seconds / rows[1].seconds
     sizes = {"{size}": {**SIZES["{size}"], "baseline": "1 GB"}}
     rows = compare(tables(workloads=sizes)).rows
     assert {row.baseline_workload for row in rows} == {"1 GB"}
@@ -151,33 +142,15 @@ def test_rows_of_a_sweep_are_over_the_first_one_the_baseline_fabric_or_the_one_t
     assert [one.name for one in outline.workloads] == ["1 GB", "1 kB"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"baseline": "2 GB"}, r"workloads\.1 MB\.baseline: no workload '2 GB'"),
-        ({"baseline": 3}, r"workloads\.1 MB\.baseline: 3"),
-        (
-            {"baseline": "1 GB", "calibration": {"fabric": "fred", "speedup": 2.0}},
-            r"workloads\.1 MB\.baseline: '1 MB' is compared with '1 GB', so its scale cannot be fitted",
-        ),
-    ],
-)
-def test_a_baseline_that_cannot_be_used_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        FRAMEWORK.load_experiment(tables(workloads={"{size}": {**SIZES["{size}"], **changes}}))
-
-
 FIT = {"calibration": {"fabric": "fred", "speedup": 2}}
 
 
 @pytest.mark.parametrize(
     ("scale", "own", "shared"),
     [
-        ({}, [Status.SIMULATED] * 2, Status.SIMULATED),
         ({"compute_scale": 0.5}, [Status.SIMULATED] * 2, Status.SIMULATED),
         ({"compute_scale": 0.5, **FIT}, [Status.PREDICTED, Status.CALIBRATED], Status.PREDICTED),
-        # To be fitted, but not done yet.
-        (FIT, [Status.SIMULATED] * 2, Status.SIMULATED),
+        (FIT, [Status.SIMULATED] * 2, Status.SIMULATED),  # to be fitted, but not done yet
     ],
 )
 def test_statuses(scale: dict[str, Any], own: list[Status], shared: Status) -> None:
@@ -210,9 +183,8 @@ def test_progress_counts_cells() -> None:
     counted = [f"transfers of {row} on {column}" for column in ("mesh", "fred") for row in ("one", "two")]
     assert steps[:4] == [(0, 4, what) for what in counted]
     steps = steps[4:]
-    begins = {what: done for done, _, what in reversed(steps)}
     cells = ["one on mesh", "two on mesh", "one on fred", "two on fred", ""]
-    assert list(begins.items())[::-1] == [(cell, place) for place, cell in enumerate(cells)]
+    assert list(dict.fromkeys(what for _, _, what in steps)) == cells
     # Within a cell the share of its tasks that has ended.
     done = [step[0] for step in steps]
     assert done == sorted(done)
@@ -245,13 +217,7 @@ def test_an_interrupt_leaves_the_cells_that_are_done_and_have_a_speedup_if_any(c
     times = [(row.seconds, row.speedup) for row in comparison.rows[:3]]
     assert [(row.seconds, row.speedup) for row in left.rows] == times
     assert [saving.name for saving in left.savings] == ["one"]
-    document = json.loads(left.to_json())
-    assert document["missing"] == [{"workload": "two", "fabric": "fred"}]
-    assert json.loads(comparison.to_json())["missing"] == []
-    # The first one of the file refers to the last one, so that what is done early has a speed-up, too.
-    left = interrupted(tables(baseline="fred"), "one", "mesh")
-    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred"), ("two", "fred")]
-    assert [row.baseline for row in left.rows] == ["fred", "fred", "fred"]
+    assert json.loads(left.to_json())["missing"] == [{"workload": "two", "fabric": "fred"}]
     content = tables()
     content["fabrics"]["mesh"]["baseline"] = "fred"
     content["fabrics"]["fred"]["baseline"] = "mesh"
@@ -269,20 +235,17 @@ def test_an_interrupt_leaves_the_cells_that_are_done_and_have_a_speedup_if_any(c
 
 
 @pytest.mark.parametrize(
-    ("workload", "changes", "message"),
+    ("workload", "key", "message"),
     [
-        ({"name": "cnn", "dp": 5}, {}, "workloads.late.workload: DP(5) needs 5 NPUs"),
-        ("cnn", {"npu": {"memory": "1 GB"}}, "workloads.late.workload: needs "),
-        ({"name": "microbenchmark", "pattern": "broadcast"}, {}, "fabrics.fred.collectives: no algorithm can do"),
-        ({**SMALL, "global_batch": 63}, {}, "workloads.late.workload.global_batch: 63 samples cannot be divided"),
+        ({"name": "cnn", "dp": 5}, "workloads.late.workload", "DP(5) needs 5 NPUs"),
+        ({"name": "microbenchmark", "pattern": "broadcast"}, "fabrics.fred.collectives", "no algorithm can do"),
     ],
 )
-def test_the_last_cell_is_checked_before_any_runs(workload: Any, changes: dict[str, Any], message: str) -> None:
-    content = tables(workloads={**ONE, "late": {"workload": workload}}, **changes)
+def test_the_last_cell_is_checked_before_any_runs(workload: Any, key: str, message: str) -> None:
+    content = tables(workloads={**ONE, "late": {"workload": workload}})
     content["fabrics"]["fred"]["collectives"] = {"all-reduce": "in-network", "point-to-point": "direct"}
     steps: list[object] = []
-    key, _, reason = message.partition(": ")
-    with refused(key, reason):
+    with refused(key, message):
         compare(content, strict=True, progress=lambda *step: steps.append(step))
     assert steps == []
 
@@ -293,10 +256,9 @@ def test_a_cell_that_does_not_fit_costs_no_other_but_its_speedup() -> None:
     assert [(one.workload, one.fabric, one.status, one.key) for one in found.failures] == [
         ("late", fabric, "infeasible", "workloads.late.workload.global_batch") for fabric in ("mesh", "fred")
     ]
-    assert all(one.reason.startswith("63 samples cannot be divided") for one in found.failures)
     assert [(row.workload, row.fabric) for row in found.rows] == [("one", "mesh"), ("one", "fred")]
-    document = json.loads(found.to_json())
-    assert [one["reason"] for one in document["failures"]] == [one.reason for one in found.failures]
+    reasons = [one["reason"] for one in json.loads(found.to_json())["failures"]]
+    assert [reason.partition(" cannot")[0] for reason in reasons] == ["63 samples"] * 2
     fabrics = {**tables()["fabrics"], "alone": ALONE}
     found = compare(tables(fabrics=fabrics, workloads={"one": MICRO, "two": MICRO}, baseline="alone"))
     assert [(one.fabric, one.key) for one in found.failures] == [("alone", "workloads.one"), ("alone", "workloads.two")]
@@ -319,20 +281,6 @@ def test_a_value_of_a_sweep_that_is_impossible_is_a_row_and_one_that_is_not_swep
     content["workloads"]["{pp}"]["sweep"]["pp"] = [1000, 2000]  # all of them: a mistake
     with pytest.raises(InputError, match=r"workloads\.1000\.workload\.pp: 1000 pipeline stages"):
         compare(content)
-
-
-# --- Determinism.
-
-
-def test_json_is_the_same_wherever_the_file_is_and_whatever_is_installed_beside(tmp_path: Path) -> None:
-    used = {"mesh2d", "fred", "microbenchmark", "transformer", "ring", "in-network"}
-    framework = Framework(PluginManager.discover(Switches(allow=frozenset(used))))
-    assert framework.compare(framework.load_experiment(tables())).to_json() == compare(tables()).to_json()
-    files = [tmp_path / name for name in ("one.toml", "elsewhere.toml")]
-    for file in files:
-        file.write_text('title = "T"\n[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
-    one, other = (FRAMEWORK.compare(file).to_json() for file in files)
-    assert one == other
 
 
 def test_a_label_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

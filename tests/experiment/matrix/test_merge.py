@@ -9,7 +9,6 @@ import pytest
 
 from fredfw import Framework
 from fredfw.errors import InputError, UnknownNameError
-from fredfw.experiment.store import Store
 from fredfw.plugin.manager import PluginManager, Switches
 
 FILE = """
@@ -74,11 +73,8 @@ def test_the_same_document_to_the_last_digit_from_one_store_or_several(store: st
     bare = Framework(PluginManager.discover(Switches(allow=frozenset())))
     assert bare.merge("cells.toml", [store]).to_json() == expected
     document = json.loads(expected)
-    assert [row["speedup"] for row in document["rows"]][:2] == [1.0, 1.0]
     assert document["statistics"]["solves"] > 0
-    assert {row["fidelity"] for row in document["rows"]} == {"exact"}
     assert [group["pairs"] for group in document["savings"][0]["groups"]] == [1, 1]
-    expected = Framework().merge("cells.toml", [store]).to_json()
     for number, (workload, fabric) in enumerate(Framework().outline("cells.toml").cells):
         Framework().run("cells.toml", workload=workload.name, fabric=fabric.name, store=f"store {number % 2}")
     for stores in (["store 1", "store 0"], ["store 0", "store 1", "store 0"]):
@@ -93,10 +89,6 @@ def test_a_cell_needs_only_its_own_plugins(tmp_path: Path) -> None:
     framework = Framework(PluginManager.discover(Switches(allow=used)))
     alone = framework.run(file, workload="sum", fabric="mesh 3")
     assert alone.seconds == Framework().run(file, workload="sum", fabric="mesh 3").seconds
-    own = ("collective-ring", "topology-mesh2d", "workload-microbenchmark")
-    assert set(alone.provenance["versions"]) == {"fredfw", *(f"fredfw-{one}" for one in own)}
-    with pytest.raises(UnknownNameError, match=r"fabrics\.fred\.topology: no topology 'fred'"):
-        framework.run(file, workload="sum", fabric="fred")
     with pytest.raises(UnknownNameError, match=r"workloads\.net\.workload: no workload 'transformer'"):
         framework.run(file, workload="net", fabric="mesh 2")
     experiment = framework.load_experiment(file, fabrics=["mesh {columns}"], workloads=["sum"])
@@ -137,23 +129,6 @@ def test_a_cell_of_a_file_that_has_changed(tmp_path: Path, monkeypatch: pytest.M
     assert refused("store").message.startswith("has 2 results that differ")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "missing"),
-    [
-        ('link_bandwidth = "1 GB/s"', 'link_bandwidth = "2 GB/s"', 4),
-        ('default = "ring"', "default = { name = 'ring', chunks = 2 }", 4),
-        ("arity = [2, 2]", "arity = [2, 2], io_controllers = 0", 2),
-        ("heads = 4, ", "heads = 2, ", 3),
-        ("1 TFLOP/s", "2 TFLOP/s", 6),
-        ("0.3", "0.4", 3),
-        ('["pp", "mp"]', '["mp"]', 6),
-    ],
-)
-def test_a_cell_of_another_configuration_is_not_found(store: str, old: str, new: str, missing: int) -> None:
-    Path("cells.toml").write_text(FILE.replace(old, new))
-    assert refused(store).message.startswith(f"there is no result for {missing} of 6 cells: ")
-
-
 def test_cells_of_other_versions(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = PluginManager.discover()
     versions: Any = other.versions
@@ -187,16 +162,3 @@ def test_what_a_store_has_and_what_is_only_printed_may_change(store: str) -> Non
     merged = Framework().merge("cells.toml", [store])
     assert merged.title == "Others"
     assert merged.to_json() == Framework().compare("cells.toml").to_json()
-
-
-def test_a_damaged_cell_is_missing(store: str) -> None:
-    with Store.open(store) as one:
-        assert one is not None
-    with closing(sqlite3.connect(store)) as database, database:
-        database.execute("UPDATE outcomes SET value = substr(value, 1, 100) WHERE rowid = 2")
-    assert refused(store).message == "there is no result for 1 of 6 cells: sum on mesh 3"
-    # It is run again, and no other.
-    ran: list[str] = []
-    Framework().compare("cells.toml", store=store, progress=lambda _done, _all, what: ran.append(what))
-    assert {what for what in ran if what} == {"transfers of sum on mesh 3", "sum on mesh 3"}
-    assert len(Framework().merge("cells.toml", [store]).rows) == 6

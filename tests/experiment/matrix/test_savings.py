@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from experiments import compare, refused
 
-from fredfw.errors import InputError
 from fredfw.experiment.file import reading
 from fredfw.experiment.results import Saving
 
@@ -53,10 +52,9 @@ def test_the_mean_over_all_pairs_one_group_per_pair_or_all_over_one() -> None:
     one = saving(over="fast 2 GB/s", by=["link_bandwidth"])
     # Half the bandwidth takes twice the time: 1 - 2; twice the bandwidth saves half.
     assert [group.saving for group in one.groups] == pytest.approx([-1.0, 0.0, 0.5], rel=1e-9)
-    content = tables()
-    del content["savings"][0]["workloads"]
-    (everything,) = compare(content).savings
-    assert everything.workloads == ("sum 1 GB", "sum 4 GB", "other")
+    everything = {key: value for key, value in PAIRS.items() if key != "workloads"}
+    (one,) = compare({**tables(), "savings": [everything]}).savings
+    assert one.workloads == ("sum 1 GB", "sum 4 GB", "other")
 
 
 def test_published_savings_are_beside_their_groups_and_claims_of_none() -> None:
@@ -105,16 +103,12 @@ LARGE = {"saving": 0.5, "at": {"size": "2 GB"}}
     ("changes", "key", "message"),
     [
         ({"off": "x"}, "savings[0].off", "unknown key; did you mean 'of'?"),
-        ({"of": 3}, "savings[0].of", "3 is not text"),
         ({"of": "fsat {link_bandwidth}"}, "savings[0].of", "no fabric 'fsat {link_bandwidth}'; did you mean 'fast"),
         ({"over": "slow {rate}"}, "savings[0].over", "no fabric 'slow {rate}'"),
         ({"workloads": ["sums"]}, "savings[0].workloads", "no workload 'sums'"),
-        ({"workloads": "sum {size}"}, "savings[0].workloads", "'sum {size}' is not a list"),
-        ({"by": "size"}, "savings[0].by", "'size' is not a list"),
         ({"by": ["rate"]}, "savings[0].by", "'sum 1 GB' on 'fast 1 GB/s' has no swept field 'rate'"),
         ({"by": ["size", "size"]}, "savings[0].by", "['size', 'size'] is not one or two fields"),
         ({"by": ["size", "link_bandwidth", "x"]}, "savings[0].by", "'x'] is not one or two fields"),
-        ({"part": 1}, "savings[0].part", "1 is not text"),
         ({"references": [{"saving": 36.8}]}, "savings[0].references[0].saving", "36.8 is not a saving"),
         ({"references": [{"at": {}}]}, "savings[0].references[0].saving", "is missing"),
         ({"references": [{"saving": 0.5, "at": {"size": "1 GB"}}]}, "savings[0].references[0].at", "there is no group"),
@@ -127,7 +121,5 @@ def test_bad_savings(changes: dict[str, Any], key: str, message: str) -> None:
 
 
 def test_two_savings_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match=r"savings\[1\]\.name: 'S' is repeated"):
+    with refused("savings[1].name", "'S' is repeated"):
         reading.parse({**tables(), "savings": [PAIRS, PAIRS]})
-    with pytest.raises(InputError, match="savings: 3 is not a list of tables"):
-        reading.parse({**tables(), "savings": 3})

@@ -16,7 +16,7 @@ from fredfw import Call, Costs, Fabric, NodeKind, Transport
 from fredfw.errors import PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.cell.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
 from fredfw.experiment.matrix.sensitivity import simulate
-from fredfw.experiment.results import Cell, Failure, Sensitivity, WhatIf
+from fredfw.experiment.results import Sensitivity, WhatIf
 from fredfw.experiment.run.cells import Means
 from fredfw.experiment.store import Store
 
@@ -118,7 +118,7 @@ def test_compute_is_a_parameter_of_all_machines_together() -> None:
     assert found.intervals[1].high > found.intervals[1].speedup > found.intervals[1].low
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+@pytest.mark.parametrize("share", [0, 1, float("nan")])
 def test_shares_that_cannot_be_are_refused(share: float) -> None:
     with refused("sensitivity", "per cent is not possible", "more than 0 and less than 100"):
         compared({"a": 1e9}, share)
@@ -149,21 +149,18 @@ def test_both_commands_print_one_table_with_sign_size_and_rank_and_write_it(tmp_
     succeeds(*arguments, "--sensitivity")
     (result,) = json.loads(path.read_text())["results"]
     assert {one["parameter"] for one in result["sensitivity"]} >= {LATENCY, "bandwidth of all links"}
-    for percent in (150, 0, -5):
-        told = fails(*arguments, f"--sensitivity={percent}")
-        assert f"sensitivity: {percent} per cent is not possible (accepted: more than 0 and less" in told
+    assert "sensitivity: 150 per cent is not possible (accepted: more than 0" in fails(*arguments, "--sensitivity=150")
 
 
 def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
-    collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
-    fabric = {"topology": {**RING, "bandwidths": [100e9], "latencies": [1e-3]}, "collectives": {"default": "ring"}}
-    matrix = FRAMEWORK.load_experiment({"fabrics": {"f": fabric}, "workloads": {"w": {"workload": collective}}})
+    tables = experiment({"f": 100e9})
+    tables["fabrics"]["f"]["topology"]["latencies"] = [1e-3]
+    matrix = FRAMEWORK.load_experiment(tables)
     found = FRAMEWORK.what_if(matrix, factor=4)
     # A ring of four that goes both ways or one way: the bytes at the bandwidth, and six steps of a millisecond.
     fixed = 6e-3
     draining = found.seconds - fixed
-    by_name = {one.parameter: one for one in found.improvements}
-    assert list(by_name) == ["bandwidth of npu - npu", "latency of links", "compute"]
+    assert [one.parameter for one in found.improvements] == ["bandwidth of npu - npu", LATENCY, "compute"]
     bandwidth, latency, compute = found.improvements
     assert (bandwidth.on_path, latency.on_path, compute.on_path) == pytest.approx((draining, fixed, 0.0))
     assert bandwidth.seconds == bandwidth.estimated_seconds == pytest.approx(fixed + draining / 4)
@@ -174,14 +171,6 @@ def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
         assert one.exponent == pytest.approx(one.estimated_exponent, abs=0.01)
     known = FRAMEWORK.run(matrix)
     assert FRAMEWORK.what_if(matrix, factor=4, result=known) == found
-
-
-class Counting(Store):
-    puts = 0
-
-    def put(self, key: str, environment: str, outcome: Cell | Failure) -> None:
-        self.puts += 1
-        super().put(key, environment, outcome)
 
 
 def better(**how: Any) -> WhatIf:
@@ -203,24 +192,12 @@ def varied_both(**how: Any) -> Sensitivity | None:
 )
 def test_changed_machines_run_in_a_store_and_elsewhere(found: Callable[..., object], runs: int, tmp_path: Path) -> None:
     alone = found()
-    with Counting.open(tmp_path / "cells") as store:
+    with Store.open(tmp_path / "cells") as store:
         for hits in (0, runs):
             assert found(store=store) == alone
-            assert (store.hits, store.puts) == (hits, runs)
+            assert store.hits == hits
     with ThreadPoolExecutor(2) as executor:
         assert found(executor=executor) == alone
-
-
-def test_a_variation_that_cannot_be_run_is_named_and_errors_are_those_of_the_transport() -> None:
-    matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
-    cells = {("work", "one")}
-    gone = Variation("one", "bandwidth of nothing", 2.0)
-    with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
-        simulate(matrix, Means(FRAMEWORK.plugins), [gone], cells=cells, fidelity="exact")
-    fabric = FRAMEWORK.topology(**RING, bandwidths=[1e9]).build()
-    scaled = ScaledTransport(Limited(error=ValueError), 2.0)
-    with pytest.raises(PluginError, match=r"Limited\.costs\(\) of 'steps' fails: .*too slow"):
-        FRAMEWORK.simulate_collective(fabric.with_defaults(transport=scaled), "all-reduce", size=8e9, algorithm="ring")
 
 
 @frozen
@@ -235,32 +212,29 @@ class Limited(Steps):
         return super().costs(call, fabric)
 
 
-def test_a_variation_no_collective_can_run_with() -> None:
-    for error, raised, said in (
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
         (UnsupportedError, UnsupportedError, r"bandwidth of npu - npu -20 %: these links are too slow"),
-        (ValueError, PluginError, r"^module .*Limited\.costs\(\) .*: these links are too"),
-    ):
-        fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
-        with pytest.raises(raised, match=said):
-            FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
+        (ValueError, PluginError, r"^module .*Limited\.costs\(\) of 'steps' fails: .*these links are too"),
+    ],
+)
+def test_a_variation_that_cannot_be_run_is_named(error: type[Exception], raised: type[Exception], said: str) -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
+    with pytest.raises(raised, match=said):
+        FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
+    matrix, gone = FRAMEWORK.load_experiment(experiment({"one": 1e9})), Variation("one", "bandwidth of nothing", 2.0)
+    with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
+        simulate(matrix, Means(FRAMEWORK.plugins), [gone], cells={("work", "one")}, fidelity="exact")
 
 
 @pytest.mark.slow
-def test_what_if_of_all_links_counts_every_tier_and_the_command_line_keeps_its_runs(tmp_path: Path) -> None:
-    workload = {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}
+def test_what_if_of_all_links_counts_every_tier() -> None:
     fabric = {"topology": {"name": "torus", "dimensions": [4, 2], "link_latency": 0.0}}
-    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}}
-    found = FRAMEWORK.what_if(FRAMEWORK.load_experiment(tables))
+    found = FRAMEWORK.what_if(FRAMEWORK.load_experiment({**experiment({}), "fabrics": {"f": fabric}}))
     (every,) = (one for one in found.improvements if one.parameter == "bandwidth of all links")
-    assert every.estimated_exponent == pytest.approx(-1)
-    assert every.exponent == pytest.approx(-1)
+    assert (every.estimated_exponent, every.exponent) == pytest.approx((-1, -1))
     assert every.seconds == pytest.approx(found.seconds / 2)
-    (tmp_path / "one.toml").write_text("""
-        fabrics.one.topology = { name = "mesh2d", rows = 2, columns = 2 }
-        workloads.work.workload = { name = "microbenchmark", size = "1 MB" }
-    """)
-    command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
-    assert succeeds(*command) == succeeds(*command)
 
 
 @pytest.mark.parametrize("factor", [1, 0, -2, float("nan"), float("inf")])
@@ -273,10 +247,9 @@ def test_memories_have_bandwidths_and_latencies_too_and_estimates_a_sensitivity(
     def spilling(bandwidth: float, latency: float) -> dict[str, Any]:
         shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 8}
         tables = experiment({"one": 1e11}, {"name": "transformer", **shape})
-        tables["npu"] = {"memory": 8e7}
         cxl = {"name": "cxl", "scope": "npu", "bandwidth": bandwidth, "latency": latency}
         tables["fabrics"]["one"]["memories"] = [cxl]
-        return tables
+        return {**tables, "npu": {"memory": 8e7}}
 
     matrix = FRAMEWORK.load_experiment(spilling(1e11, 1e-3))
     found = {one.parameter: one.seconds for one in FRAMEWORK.what_if(matrix, factor=2).improvements}
@@ -284,10 +257,7 @@ def test_memories_have_bandwidths_and_latencies_too_and_estimates_a_sensitivity(
         again = run(spilling(*changed)).seconds
         assert found[parameter] == pytest.approx(again, rel=1e-12)
     assert found["bandwidth of cxl - npu"] < 0.8 * FRAMEWORK.run(matrix).seconds
-    matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
-    exact, estimate = (FRAMEWORK.compare(matrix, fidelity=one, sensitivity=0.2) for one in ("exact", "estimate"))
+    estimate = compare(experiment({"one": 1e9}), fidelity="estimate", sensitivity=0.2)
     assert {row.fidelity for row in estimate.rows} == {"estimate"}
     assert estimate.sensitivity is not None
-    assert exact.sensitivity is not None
-    # Nothing shares a link.
-    assert [one.seconds for one in estimate.rows] == pytest.approx([one.seconds for one in exact.rows], rel=0.05)
+    assert estimate.sensitivity.effects[0].exponent == pytest.approx(-1, abs=0.05)

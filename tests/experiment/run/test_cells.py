@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from attrs import asdict, evolve
-from experiments import FRAMEWORK, compare, hooked
+from experiments import FRAMEWORK, compare, hooked, refused, run
 
 from fredfw import Framework, limits
 from fredfw.errors import InputError, LimitError, SimulationError
+from fredfw.experiment.cell.runner import Runner
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Workers, key_of, outcome, run_cell, tables
 from fredfw.experiment.store import Store
@@ -59,6 +60,7 @@ def test_the_key_is_of_all_that_is_written_and_the_environment_of_the_code_that_
         {"priorities": []},
         {"fabrics": {**CONTENT["fabrics"], "star": {**star, "collectives": {"default": "tree"}}}},
         {"fabrics": {**CONTENT["fabrics"], "star": {**star, "transport": "ideal"}}},
+        {"fabrics": {**CONTENT["fabrics"], "star": {**star, "topology": {"name": "switch", "npus": 8}}}},
         {"workloads": {"net": {"workload": {"name": "cnn", "dp": 2}, "compute_scale": 0.5}}},
         {"workloads": {"net": {"workload": {"name": "cnn", "dp": 4}, "compute_scale": 0.25}}},
     )
@@ -81,19 +83,19 @@ def test_the_key_is_of_all_that_is_written_and_the_environment_of_the_code_that_
 def test_each_different_cell_is_run_once_and_what_is_stored_is_not(tmp_path: Path) -> None:
     ran: list[str] = []
 
-    def run(spec: CellSpec, _share: object) -> Outcome:
+    def noted(spec: CellSpec, _share: object) -> Outcome:
         ran.append(str(spec))
         return Failure(spec.workload, spec.fabric, "no", infeasible=spec.fabric != "star")
 
     cells = specs()
     with Store.open(tmp_path / "cells") as store:
         means = Means(FRAMEWORK.plugins, store)
-        with means.outcomes([*cells, *cells], run=run) as outcomes:
+        with means.outcomes([*cells, *cells], run=noted) as outcomes:
             found = dict(outcomes)
         assert sorted(found) == list(range(12))
         assert sorted(ran) == sorted(str(one) for one in cells)
         ran.clear()
-        with means.outcomes(cells, run=run) as outcomes:
+        with means.outcomes(cells, run=noted) as outcomes:
             assert len(dict(outcomes)) == 6
     # A model that failed may succeed next time: it is not kept.
     assert ran == [str(one) for one in cells if one.fabric == "star"]
@@ -132,73 +134,52 @@ def test_a_comparison_from_threads_and_from_a_store_is_the_same(tmp_path: Path) 
     assert len(ran) == 5
     with pytest.raises(InputError, match="registered in process cannot be sent to others: given"):
         counting.compare(counted, jobs=2)
-    for jobs in (0, -1):
-        with pytest.raises(InputError, match="is not a number of processes"):
-            counting.compare(counted, jobs=jobs)
+    with pytest.raises(InputError, match="is not a number of processes"):
+        counting.compare(counted, jobs=0)
 
 
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fredfw.experiment.cell.runner import Runner
-
-    run = Runner.run
+def test_a_model_that_fails_costs_no_other_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate = Runner.run
 
     def fails(self: Runner, workload: Any, fabric: Any, *rest: Any) -> Any:
         if (workload.name, fabric.name) == ("sum", "star"):
             raise SimulationError("flows cannot move")
-        return run(self, workload, fabric, *rest)
+        return simulate(self, workload, fabric, *rest)
 
     monkeypatch.setattr(Runner, "run", fails)
-
-
-@pytest.mark.usefixtures("broken")
-def test_a_model_that_fails_costs_no_other_cell(tmp_path: Path) -> None:
     found = compare(CONTENT, store=tmp_path / "cells")
     failed = {(one.workload, one.fabric): one for one in found.failures}
     assert (failed["sum", "star"].status, failed["sum", "star"].reason) == ("failed", "flows cannot move")
     assert failed["net", "mesh 1"].status == "infeasible"
     assert len(found.rows) == 4
-    with pytest.raises(SimulationError, match="flows cannot move"):
-        FRAMEWORK.compare(
-            FRAMEWORK.load_experiment({**CONTENT, "baseline": "star"}, workloads=["sum"], fabrics=["star"])
-        )
-    with pytest.raises(SimulationError, match="flows cannot move"):
-        FRAMEWORK.compare(FRAMEWORK.load_experiment(CONTENT, workloads=["sum"]), strict=True)
+    alone = FRAMEWORK.load_experiment({**CONTENT, "baseline": "star"}, workloads=["sum"], fabrics=["star"])
+    for experiment, strict in ((alone, False), (FRAMEWORK.load_experiment(CONTENT, workloads=["sum"]), True)):
+        with pytest.raises(SimulationError, match="flows cannot move"):
+            FRAMEWORK.compare(experiment, strict=strict)
 
 
 def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(tmp_path: Path) -> None:
     experiment = FRAMEWORK.load_experiment({**CONTENT, "baseline": "star"}, fabrics=["star"], workloads=["sum"])
-    with limits.allowed({"nodes": 3}):
-        for _ in range(2):
-            with pytest.raises(LimitError, match="5 nodes are too many"):
-                FRAMEWORK.compare(experiment, store=tmp_path / "cells")
-        with pytest.raises(LimitError, match="5 nodes are too many"):
-            FRAMEWORK.run(experiment, store=tmp_path / "cells")
+    for simulate in (FRAMEWORK.compare, FRAMEWORK.compare, FRAMEWORK.run):
+        with limits.allowed({"nodes": 3}), pytest.raises(LimitError, match="5 nodes are too many"):
+            simulate(experiment, store=tmp_path / "cells")  # type: ignore[operator]
     (row,) = FRAMEWORK.compare(experiment, store=tmp_path / "cells").rows
     assert row.seconds > 0
 
 
-@pytest.mark.parametrize("scopes", [["inter-node"], ["inter-node", "inter-pod"], []])
+@pytest.mark.parametrize("scopes", [["inter-node", "inter-pod"], []])
 def test_each_tier_has_a_scope_or_none(scopes: list[str]) -> None:
     star = {"topology": {"name": "switch", "npus": 4}, "scopes": scopes}
-    content = {"fabrics": {"star": star}, "workloads": {"sum": {"workload": "microbenchmark"}}}
-    experiment = FRAMEWORK.load_experiment(content)
-    if len(scopes) == 1:
-        assert FRAMEWORK.run(experiment).cost is not None
-        return
-    with pytest.raises(InputError, match=rf"fabrics\.star\.scopes: {len(scopes)} scopes for 1 tiers of links"):
-        FRAMEWORK.run(experiment)
+    with refused("fabrics.star.scopes", f"{len(scopes)} scopes for 1 tiers of links"):
+        run({"fabrics": {"star": star}, "workloads": {"sum": {"workload": "microbenchmark"}}})
 
 
 def test_values_are_replaced_in_an_experiment_that_is_read() -> None:
     experiment = FRAMEWORK.load_experiment(CONTENT, values={"npu.peak": "4 TFLOP/s"})
     changed = experiment.with_values({"fabrics.star.topology.npus": 8, "workloads.sum.workload.size": "2 MB"})
     assert changed.npu.peak == experiment.npu.peak == 4e12
-    assert changed.fabric("star").written["topology"]["npus"] == 8
     assert experiment.fabric("star").written["topology"]["npus"] == 4
     assert changed.with_values({"npu.peak": "1 TFLOP/s"}).fabric("star").written["topology"]["npus"] == 8
-    with pytest.raises(InputError, match=r"there is no fabric 'satr'; did you mean 'star'"):
-        experiment.with_values({"fabrics.satr.topology.npus": 8})
     with pytest.raises(InputError, match=r"did you mean 'npus'"):
         experiment.with_values({"fabrics.star.topology.npsu": 8})
     with pytest.raises(InputError, match="was not read from a file or tables"):

@@ -45,9 +45,9 @@ def test_a_grid_asks_for_all_at_once_and_random_points_follow_from_the_seed_and_
 
 @given(st.integers(1, 60), st.sampled_from([2.0, 3.0, 4.0, 16.0]), st.integers(1, 4), st.integers(1, 5))
 def test_halving_runs_one_in_eta_of_each_rung_at_the_next(size: int, eta: float, rungs: int, least: int) -> None:
-    names = tuple(f"rung{one}" for one in range(rungs))
-    asked = rounds(HalvingSampler(rungs=names, eta=eta, least=least), line(size), distance)
-    assert [one[0].rung for one in asked] == list(names)
+    names = [f"rung{one}" for one in range(rungs)]
+    asked = rounds(HalvingSampler(rungs=tuple(names), eta=eta, least=least), line(size), distance)
+    assert [one[0].rung for one in asked] == names
     count = size
     for one in asked:
         assert len(one) == count
@@ -90,13 +90,10 @@ def test_a_front_is_beaten_by_the_one_before_alone(pairs: list[tuple[int, int]])
     ("make", "key"),
     [
         (lambda: RandomSampler(trials=0), "trials"),
-        (lambda: RandomSampler(seed=-1), "seed"),
         (lambda: HalvingSampler(eta=1.0), "eta"),
-        (lambda: HalvingSampler(eta=math.nan), "eta"),
         (lambda: HalvingSampler(rungs=()), "rungs"),
         (lambda: HalvingSampler(rungs=("compressed", "compressed")), "rungs"),
         (lambda: HalvingSampler(least=0), "least"),
-        (lambda: HalvingSampler(trials=0), "trials"),
     ],
 )
 def test_impossible_options_are_refused(make: Callable[[], Sampler], key: str) -> None:
@@ -105,9 +102,6 @@ def test_impossible_options_are_refused(make: Callable[[], Sampler], key: str) -
 
 
 def test_a_point_is_found_by_its_values_where_it_has_the_dimension() -> None:
-    space = SearchSpace(("x", "y"), ((1, 2), (1, 2, 4)), ((0, 0), (0, 2), (1, 1)))
-    assert len(space) == 3
-    assert [space.find(one) for one in ((0, 0), (0, 2), (1, 1), (1, 0))] == [0, 1, 2, None]
     values = ("mesh", "tree"), (1, 2), (3, 4)
     space = SearchSpace(("fabric", "rows", "arity"), values, ((0, 0, None), (0, 1, None), (1, None, 0)))
     choices = (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1)

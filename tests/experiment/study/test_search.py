@@ -55,33 +55,30 @@ class Fragile(Workload):
         return builder.build()
 
 
+ASKED: dict[str, list[Any]] = {"nothing": [[Trial(1), Trial(1)]] * 3 + [[]], "point": [[Trial(99)]], "kind": [[3]]}
+
+
 @frozen
 class Odd(Sampler):
-    """Does one thing wrong, or none."""
+    """Does one thing wrong, or nothing."""
 
     name: ClassVar[str] = "odd"
-    fault: str = units.option("none", help="which")
+    fault: str = units.option("nothing", help="which")
 
     def start(self, space: SearchSpace) -> Search:
-        return None if self.fault == "start" else OddSearch(self.fault)  # type: ignore[return-value]  # the fault
+        return None if self.fault == "start" else OddSearch(ASKED.get(self.fault, [])[::-1])  # type: ignore[return-value]  # the fault
 
 
 @define
 class OddSearch(Search):
-    fault: str
-    asked: int = 0
+    left: list[Any]
 
     def ask(self) -> Sequence[Trial]:
-        self.asked += 1
-        if self.fault == "raise":
-            raise ZeroDivisionError
-        faults: dict[str, list[Any]] = {"point": [Trial(99)], "kind": [3]}
-        return faults.get(self.fault, [Trial(1), Trial(1)] if self.asked < 4 else [])
+        found: Sequence[Trial] = self.left.pop()
+        return found
 
     def tell(self, told: Sequence[Told]) -> None:
         assert [one.trial.point for one in told] == [1, 1]
-        if self.fault == "tell":
-            raise KeyError(self.fault)
 
 
 @pytest.fixture
@@ -103,9 +100,9 @@ def fragile(**changes: Any) -> dict[str, Any]:
 def test_every_point_has_the_time_of_its_own_run_and_the_best_is_first() -> None:
     result = ran()
     assert (result.combinations, result.size, len(result.points)) == (25, 5, 5)
+    experiment = {key: MESHES[key] for key in ("fabrics", "workloads")}
     times = {}
     for point in result.points:
-        experiment = {key: MESHES[key] for key in ("fabrics", "workloads")}
         values = {f"fabrics.mesh.topology.{name}": value for name, value in point.values.items()}
         times[point.number] = FRAMEWORK.run(FRAMEWORK.load_experiment(experiment, values=values)).seconds
         assert point.seconds == point.metrics["time"] == times[point.number]
@@ -130,7 +127,6 @@ def test_what_does_not_fit_or_fails_is_a_row_with_its_reason(framework: Framewor
     assert (result.rungs[0].cells, result.rungs[0].results) == (5, 3)
     result = ran(constraints=[], space={"rows": {"path": "fabrics.mesh.topology.rows", "values": [0, 2, "x"]}})
     assert [one.seconds is not None for one in result.points] == [False, True, False]
-    assert "0" in result.points[0].reason
 
 
 def test_a_point_that_breaks_a_limit_has_a_result_and_no_rank(framework: Framework) -> None:
@@ -143,10 +139,8 @@ def test_a_point_that_breaks_a_limit_has_a_result_and_no_rank(framework: Framewo
     sampler = {"name": "halving", "rungs": ["compressed", "exact"], "eta": 2.0}
     result = framework.study(fragile(objective=within, sampler=sampler))
     assert [one.values["seconds"] for one in result.points if one.rung == "exact"] == [2, 1]
-    result = ran(
-        workloads={"train": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 16, "global_batch": 256}}},
-        objective={"minimise": "time", "limits": {"samples/s": 1e12}},
-    )
+    train = {"train": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 16, "global_batch": 256}}}
+    result = ran(workloads=train, objective={"minimise": "time", "limits": {"samples/s": 1e12}})
     assert not result.best
     assert "below the limit of" in result.points[0].reason
 
@@ -161,7 +155,7 @@ def test_several_objectives_give_a_pareto_front(framework: Framework) -> None:
     assert len(result.front) == 2
 
 
-def test_a_study_tells_which_fabric_is_the_best() -> None:
+def test_dimensions_belong_to_their_fabrics() -> None:
     ring = {"topology": {"name": "torus", "dimensions": [16]}, "collectives": {"default": "direct"}}
     rows = {"path": "fabrics.mesh.topology.rows", "values": [1, 4]}
     result = ran(constraints=[], fabrics={**MESHES["fabrics"], "ring": ring}, space={"rows": rows})
@@ -177,12 +171,11 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
         workloads.reduce.workload = { name = "microbenchmark", size = "1 MB" }
     """)
     file = tmp_path / "study.toml"
-    text = """
+    file.write_text("""
         experiment = "inner/two.toml"
         objective = { minimise = "time" }
         space.columns = { path = "fabrics.mesh.topology.columns", values = [2, 4] }
-    """
-    file.write_text(text)
+    """)
     result = FRAMEWORK.study(file)
     assert result.title == "two"
     assert [one.values for one in result.points] == [{"columns": 2}, {"columns": 4}]
@@ -192,7 +185,7 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
     assert changed.provenance["experiment"]["fabrics"]["mesh"]["topology"]["rows"] == 3
     assert len(changed.points) == 1
     # Beside another file stand the keys of a study alone.
-    file.write_text(f'baseline = "mesh"\n{text}')
+    file.write_text(f'baseline = "mesh"\n{file.read_text()}')
     with pytest.raises(UnknownNameError, match=r"study\.toml: baseline: unknown key"):
         FRAMEWORK.load_experiment(file)
 
@@ -243,12 +236,6 @@ def test_a_store_spares_what_was_run_before_unless_it_failed(framework: Framewor
     assert first.to_json() == second.to_json()
 
 
-@pytest.mark.slow
-def test_processes_give_the_same_bytes() -> None:
-    parallel = FRAMEWORK.study(study(sampler={"name": "halving"}), jobs=2)
-    assert parallel.to_json() == ran(sampler={"name": "halving"}).to_json()
-
-
 def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
     least = 0
 
@@ -274,9 +261,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
 
 def test_json_has_all_points_and_not_what_differs_between_runs_and_progress_counts_them() -> None:
     content = json.loads(ran().to_json())
-    assert content["format"] == "fredfw.study"
-    assert len(content["points"]) == 5
-    assert "stored" not in content
+    assert (content["format"], len(content["points"])) == ("fredfw.study", 5)
     assert content["provenance"]["study"]["constraints"] == ["rows * columns == 16"]
     assert "fredfw-topology-mesh2d" in content["provenance"]["versions"]
     seen: list[tuple[float, int]] = []
@@ -286,15 +271,15 @@ def test_json_has_all_points_and_not_what_differs_between_runs_and_progress_coun
 
 
 def test_a_sampler_that_repeats_itself_runs_nothing_twice(framework: Framework) -> None:
-    new: list[int] = []
+    counts: list[int] = []
 
-    def log(event: str, /, **values: Any) -> None:
-        new.extend([values["new"]] if "new" in values else [])
+    def log(event: str, /, new: int | None = None, **_values: object) -> None:
+        counts.extend([] if new is None else [new])
 
     framework = Framework(framework.plugins, log=log)
     space = {"x": {"path": "workloads.step.workload.seconds", "values": [1, 2]}}
     result = framework.study(fragile(sampler={"name": "odd"}, space=space))
-    assert new == [1, 0, 0]
+    assert counts == [1, 0, 0]
     assert (len(result.points), result.rungs[0].cells) == (1, 1)
 
 
@@ -304,8 +289,7 @@ def test_a_sampler_that_repeats_itself_runs_nothing_twice(framework: Framework) 
         ("start", r"Odd.start\(\) of 'odd' returned None; expected a fredfw.Search"),
         ("point", "asks for the point 99; expected the number of a point, from 0 to 4"),
         ("kind", "returned .3.; expected a sequence of fredfw.Trial"),
-        ("raise", r"OddSearch.ask\(\) fails: ZeroDivisionError"),
-        ("tell", r"OddSearch.tell\(\) fails: KeyError"),
+        ("raise", r"OddSearch.ask\(\) fails: IndexError"),
     ],
 )
 def test_a_sampler_that_misbehaves_is_named(framework: Framework, fault: str, match: str) -> None:
@@ -313,25 +297,15 @@ def test_a_sampler_that_misbehaves_is_named(framework: Framework, fault: str, ma
         framework.study(fragile(sampler={"name": "odd", "fault": fault}))
 
 
-def limited(metric: str, limit: object) -> dict[str, Any]:
-    return {"minimise": "time", "limits": {metric: limit}}
-
-
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
         ({"objective": {"maximise": "mfu"}}, "mfu is not known of reduce on mesh"),
-        ({"objective": limited("tokens/s", 1)}, "tokens/s is not known of reduce on mesh"),
-        ({"objective": limited("time", 0)}, "objective.limits.time: 0 is not above 0"),
-        ({"objective": limited("time", "-1 s")}, "objective.limits.time: '-1 s' is not above 0"),
-        ({"objective": limited("mfu", 0.0)}, "limits.mfu: 0.0 is not above 0"),
+        ({"objective": {"minimise": "time", "limits": {"time": "-1 s"}}}, "limits.time: '-1 s' is not above 0"),
+        ({"objective": {"minimise": "time", "limits": {"mfu": 0.0}}}, "limits.mfu: 0.0 is not above 0"),
         (
             {"space": {"rows": {"path": "fabrics.mesh.topology.rowz", "values": [1]}}, "constraints": []},
             r"space.rows: fabrics.mesh.topology.rowz: unknown key; did you mean 'rows'",
-        ),
-        (
-            {"space": {"name": {"path": "fabrics.mesh.topology.name", "values": ["mesh3d"]}}, "constraints": []},
-            r"space.name: fabrics.mesh.topology.*did you mean 'mesh2d'",
         ),
     ],
 )

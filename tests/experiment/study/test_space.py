@@ -1,5 +1,4 @@
 import math
-import operator
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -57,20 +56,20 @@ def test_points_are_those_that_keep_the_constraints(sizes: tuple[int, ...], cond
 
 
 def test_spaces_are_counted_without_a_list_and_without_the_product_of_what_no_constraint_joins() -> None:
-    one = space({f"x{number}": tuple(range(100)) for number in range(12)})
+    def numbers(count: int, values: int) -> dict[str, tuple[Any, ...]]:
+        return {f"x{number}": tuple(range(values)) for number in range(count)}
+
+    one = space(numbers(12, 100))
     assert one.count == one.combinations == 100**12
-    few = space({"x": tuple(range(21))})
     with limits.allowed({"cells": 21}):
-        few.check()
+        space(numbers(1, 21)).check()
     with limits.allowed({"cells": 20}), pytest.raises(LimitError, match="21 cells are too many"):
-        few.check()
+        space(numbers(1, 21)).check()
     with pytest.raises(LimitError, match=r"more than 10\^15 cells are too many"):
         one.check()
-    values = {f"x{number}": tuple(range(100)) for number in range(6)}
-    one = space(values, ("x0 == x1", "x2 == 3", "x4 + x5 == 0"))
+    one = space(numbers(6, 100), ("x0 == x1", "x2 == 3", "x4 + x5 == 0"))
     assert one.count == 100 * 1 * 100 * 1
-    values = {f"x{number}": tuple(range(30)) for number in range(8)}
-    one = space(values, ("x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 == 999",))
+    one = space(numbers(8, 30), ("x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 == 999",))
     with limits.allowed({"cells": 20}), pytest.raises(LimitError, match="were tried to count"):
         one.check()
 
@@ -109,21 +108,14 @@ def holds(text: str, **values: Any) -> bool:
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
-def test_arithmetic_and_comparisons_are_those_of_python(a: int, b: int, c: int) -> None:
-    for symbol, function in (("+", operator.add), ("-", operator.sub), ("*", operator.mul)):
-        assert holds(f"a {symbol} b == c", a=a, b=b, c=function(a, b))
-        assert holds(f"a {symbol} b <= c", a=a, b=b, c=c) == (function(a, b) <= c)
-    if b:
-        assert holds("a // b == c", a=a, b=b, c=a // b)
-        assert holds("a % b == c", a=a, b=b, c=a % b)
-        assert holds("a / b < c", a=a, b=b, c=c) == (a / b < c)
-
-
-@given(NUMBERS, NUMBERS, NUMBERS)
 @example(0, 2, 1)  # a < c, but not a < b < c
-def test_precedence_and_chains_are_those_of_python(a: int, b: int, c: int) -> None:
+def test_arithmetic_precedence_and_chains_are_those_of_python(a: int, b: int, c: int) -> None:
     values = {"a": a, "b": b, "c": c}
+    divisions = (f"a // b == {a // b}", f"a % b == {a % b}", "a / b < c") if b else ()
     for text in (
+        *divisions,
+        f"a - b == {a - b}",
+        f"a * b == {a * b}",
         "a + b * c > -a",
         "(a + b) * c != a - -b",
         "a < b < c",
@@ -134,8 +126,7 @@ def test_precedence_and_chains_are_those_of_python(a: int, b: int, c: int) -> No
         "abs(a) >= max(b, +c)",
         "a ** 2 <= 100",
     ):
-        expected = eval(text, {}, values)
-        assert holds(text, **values) is expected
+        assert holds(text, **values) is eval(text, {}, values)
 
 
 def test_text_is_compared_with_text_and_names_come_in_the_order_of_their_use() -> None:
@@ -148,7 +139,6 @@ def test_text_is_compared_with_text_and_names_come_in_the_order_of_their_use() -
     ("text", "message", "accepted"),
     [
         ("tp * pp == npu", "there is no 'npu'; did you mean 'npus'?", "npus, pp, tp"),
-        ("tpp <= 8", "there is no 'tpp'; did you mean 'tp'?", "npus, pp, tp"),
         ("tp.x == 1", "Attribute is not allowed", "min, max, abs"),
         ("round(tp) == 1", "round is not allowed", "min, max, abs"),
     ],
@@ -187,7 +177,6 @@ def test_what_is_not_arithmetic_is_refused(text: object) -> None:
         ("(-1.0 * tp) ** 0.5 > 1", "not finite"),
         ("10.0 ** 60 * 10.0 ** 60 * 10.0 ** 60 * 10.0 ** 60 * 10.0 ** 60 * 10.0 ** 60 > tp", "not finite|too large"),
         ("tp", "not true or false"),
-        ("tp + 1", "not true or false"),
     ],
 )
 def test_no_value_is_an_error_that_names_the_constraint_and_the_point(text: str, why: str) -> None:
@@ -200,17 +189,12 @@ def test_no_value_is_an_error_that_names_the_constraint_and_the_point(text: str,
     ("given_", "values"),
     [
         ([1, 2, "x"], (1, 2, "x")),
-        ([1, 1.0, True], (1, 1.0, True)),
-        ({"values": ["a"]}, ("a",)),
+        ({"values": [1, 1.0, True]}, (1, 1.0, True)),
         ({"from": 0.1, "to": 0.5, "step": 0.1}, (0.1, 0.2, 0.3, 0.4, 0.5)),
-        ({"from": 1, "to": 2, "step": 0.5}, (1.0, 1.5, 2.0)),
         ({"from": 1, "to": 16, "factor": 2}, (1, 2, 4, 8, 16)),
-        ({"from": 1, "to": 20, "factor": 4, "scale": "log"}, (1, 4, 16)),
         ({"from": 0, "to": 10, "count": 3}, (0, 5, 10)),
-        ({"from": 0.0, "to": 10, "count": 5}, (0.0, 2.5, 5.0, 7.5, 10.0)),
         ({"from": 1, "to": 1000, "count": 4, "scale": "log"}, (1, 10, 100, 1000)),
         ({"from": "100 GB/s", "to": "400 GB/s", "factor": 2}, ("100 GB/s", "200 GB/s", "400 GB/s")),
-        ({"from": "100 GB/s", "to": "300 GB/s", "step": "100 GB/s"}, ("100 GB/s", "200 GB/s", "300 GB/s")),
         ({"from": "0.5 us", "to": "1.5 us", "step": 0.5}, ("0.5 us", "1 us", "1.5 us")),
         ({"divisors_of": 1024, "at_least": 3, "at_most": 16}, (4, 8, 16)),
     ],
@@ -236,13 +220,10 @@ def test_a_range_has_as_many_values_as_steps_fit(first: int, length: int, step: 
     ("given_", "match"),
     [
         ([], "no values"),
-        ("1, 2", "no values"),
         (7, "no values"),
         ([1, 2, 1], "1 is repeated"),
-        ({"values": 3}, "not a list"),
         ({"vals": [1]}, "did you mean 'values'"),
         ({"from": 1}, "to: is missing"),
-        ({"to": 1}, "from: is missing"),
         ({"from": 1, "to": 2}, "no step"),
         ({"from": 1, "to": 2, "step": 1, "count": 3}, "step and count"),
         ({"from": 2, "to": 1, "step": 1}, "below"),
@@ -254,12 +235,8 @@ def test_a_range_has_as_many_values_as_steps_fit(first: int, length: int, step: 
         ({"from": 1, "to": 2, "count": 1}, "at least 2"),
         ({"from": 1, "to": 16, "count": 5}, "count: 5 values from 1 to 16 are not all whole numbers: one is 4.75"),
         ({"from": 1, "to": 100, "count": 4, "scale": "log"}, r"whole numbers, or from = 1.0 for"),
-        ({"from": "x", "to": 2, "step": 1}, "not a number"),
         ({"from": True, "to": 2, "step": 1}, "not a number"),
-        ({"from": float("inf"), "to": 2, "step": 1}, "not a number"),
-        ({"from": "1..2 GB", "to": "3 GB", "step": 1}, "not a number"),
         ({"from": "1 GB", "to": "2 MB", "step": 1}, "another unit"),
-        ({"from": 1, "to": "2 MB", "step": 1}, "another unit"),
         ({"from": "1 GB", "to": "2 GB", "step": "1 MB"}, "another unit"),
         ({"divisors_of": 0}, "whole number"),
         ({"divisors_of": 10**15}, "too large"),
@@ -270,7 +247,6 @@ def test_a_range_has_as_many_values_as_steps_fit(first: int, length: int, step: 
         ({"from": 0, "to": 10**15, "step": 1}, "cells are too many"),
         ({"from": 1, "to": 2, "count": 10**15}, "cells are too many"),
         ({"from": 1, "to": 10, "factor": 1.0000001}, "cells are too many"),
-        ({"from": 0, "to": 1, "step": 1e-12}, "cells are too many"),
     ],
 )
 def test_what_is_none_of_the_forms_is_refused(given_: Any, match: str) -> None:
