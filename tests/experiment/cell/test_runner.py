@@ -163,7 +163,7 @@ SLOW = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=Fals
     ],
 )
 def test_classes_reach_the_network(sharing: str, priorities: list[str] | None, expected: dict[str, float]) -> None:
-    given = {} if priorities is None else {"priorities": priorities}
+    given: dict[str, Any] = {} if priorities is None else {"priorities": priorities}
     result = run({**SLOW, "sharing": sharing}, {"name": "rivals", "named": list(expected)}, **given)
     assert ends(result) == pytest.approx(expected, rel=1e-9)
 
@@ -287,10 +287,10 @@ def test_check_and_run_refuse_the_same(fabric: dict[str, Any], workload: Any, ke
     runner = Runner(experiment, FRAMEWORK.plugins)
     with refused(key) as checked:
         runner.check(*experiment.cells[0])
-    with refused(key) as run:
+    with refused(key) as ran:
         runner.run(*experiment.cells[0], "compressed")
-    assert str(checked.value) == str(run.value)
-    assert message in str(run.value)
+    assert str(checked.value) == str(ran.value)
+    assert message in str(ran.value)
 
 
 def test_routers_without_trees_and_placements_that_refuse_axes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,7 @@ def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(tmp_path: Path) 
     experiment = FRAMEWORK.load_experiment({**CONTENT, "baseline": "star"}, fabrics=["star"], workloads=["sum"])
     for simulate in (FRAMEWORK.compare, FRAMEWORK.compare, FRAMEWORK.run):
         with limits.allowed({"nodes": 3}), pytest.raises(LimitError, match="5 nodes are too many"):
-            simulate(experiment, store=tmp_path / "cells")  # type: ignore[operator]
+            simulate(experiment, store=tmp_path / "cells")
     (row,) = FRAMEWORK.compare(experiment, store=tmp_path / "cells").rows
     assert row.seconds > 0
 
