@@ -14,33 +14,55 @@ from fredfw.errors import InputError
 _PLACES = (parent / "shared" / "samples" for parent in Path(__file__).resolve().parents)
 SAMPLES = next((one for one in _PLACES if (one / "topology").is_dir()), None)
 pytestmark = pytest.mark.skipif(SAMPLES is None, reason="there are no samples beside the checkout")
-GB = 1e9
+GIB = 2**30 / 1e9
+FOLDERS = {
+    "astra-sim-network": "astra/network",
+    "nccl-topology": "topology/nccl",
+    "nvidia-smi-topo": "topology/smi",
+    "simai": "topology/simai",
+}
 
 
 def built(topology: str, name: str, **fields: Any) -> Fabric:
     assert SAMPLES is not None
-    return Framework().topology(topology, file=str(SAMPLES / name), **fields).build()
+    return Framework().topology(topology, file=str(SAMPLES / FOLDERS[topology] / name), **fields).build()
 
 
 @pytest.mark.parametrize(
-    ("name", "title", "bandwidths"),
+    ("topology", "name", "fields", "npus", "levels", "rates"),
     [
-        ("analytical_Ring_FullyConnected_Switch", "Ring(2)_FullyConnected(8)_Switch(4)", [50, 100, 200]),
-        ("examples_HGX-H100-validated", "Switch(8)", [400]),
-        ("inputs_hgx_h100_32gpu", "Switch(8)_Ring(4)", [50, 400]),
-        ("inputs_tpu_v3_32_2dtorus", "Ring(4)_Ring(8)", [80]),
-        ("inputs_dgx_v100_4gpu", "Ring(4)", [3.125]),
+        ("astra-sim-network", "examples_HGX-H100-validated.yml", {}, 8, ["switch 8"], [400 * GIB]),
+        ("astra-sim-network", "inputs_hgx_h100_32gpu.yml", {}, 32, ["switch 8", "ring 4"], [50 * GIB, 400 * GIB]),
+        ("astra-sim-network", "inputs_tpu_v3_32_2dtorus.yml", {}, 32, ["ring 4", "ring 8"], [80 * GIB]),
+        # 12 NVLinks of 20 GB/s of an A100, four to each other GPU.
+        ("nccl-topology", "simllm_perlmutter_a100_4gpu.xml", {}, 4, ["fully-connected 4"], [16, 24, 80]),
+        ("nccl-topology", "rccl_topo_4p1h.xml", {}, 4, [], [12, 24]),
+        ("nccl-topology", "rccl_topo_8p_90a.xml", {}, 8, [], [0.1875, 6, 24, 36]),
+        ("nccl-topology", "rccl_topo_collnet_n4.xml", {}, 8, [], [16, 24]),
+        # NCCL's own graph of this machine has speedintra="12".
+        ("nccl-topology", "azure_ncv4-topo.xml", {}, 4, [], [12, 12.5, 16]),
+        ("nccl-topology", "azure_ndv2-topo.xml", {}, 8, [], [10, 24]),
+        ("nccl-topology", "azure_ndv4-topo.xml", {"preset": "dgx-a100"}, 8, ["switch 8"], [16, 24, 300]),
+        ("nccl-topology", "azure_ndv5-topo.xml", {}, 8, [], [22, 48]),
+        ("nvidia-smi-topo", "topo_m_hgx_h200.txt", {}, 8, ["switch 8"], [16, 24, 450]),
+        ("nvidia-smi-topo", "topo_m_perlmutter_a100.txt", {}, 4, ["fully-connected 4"], [16, 24, 100]),
+        ("simai", "DCN+SingleToR_16g_8gps_400Gbps_H100", {}, 16, ["switch 8", "switch 2"], [50, 360]),
+        ("simai", "Spectrum-X_16g_8gps_400Gbps_H100", {}, 16, ["switch 8", "switch 2"], [50, 360]),
     ],
 )
-def test_networks_of_astra_sim(name: str, title: str, bandwidths: list[float]) -> None:
-    fabric = built("astra-sim-network", f"astra/network/{name}.yml")
-    assert fabric.name == title
-    np.testing.assert_allclose(np.unique(fabric.bandwidths / 2**30), bandwidths)
+def test_machines(
+    topology: str, name: str, fields: dict[str, Any], npus: int, levels: list[str], rates: list[float]
+) -> None:
+    fabric = built(topology, name, **fields)
+    assert len(fabric.npus) == npus
+    assert [f"{one.kind} {one.size}" for one in fabric.levels] == levels
+    np.testing.assert_allclose(np.unique(fabric.bandwidths) / 1e9, rates)
+    assert Framework().simulate_collective(fabric, "all-reduce", size="1 MB", algorithm="ring").duration > 0
 
 
 def test_a_network_whose_values_are_to_be_done() -> None:
     with pytest.raises(InputError, match=r"bandwidth\[0\]: 'tbd' is refused"):
-        built("astra-sim-network", "astra/network/inputs_dgx_v100_8gpu.yml")
+        built("astra-sim-network", "inputs_dgx_v100_8gpu.yml")
 
 
 # 14 steps of 131,072 B at 50 x 2^30 B/s, 1 us and 10 ns each; two all-reduces of 4 ranks with a computation between.
@@ -58,55 +80,3 @@ def test_complete_inputs_run(name: str, tmp_path: Path) -> None:
     framework = Framework()
     (row,) = framework.compare(framework.load_experiment(output)).rows
     assert row.seconds == pytest.approx(BY_HAND[name], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("name", "gpus", "level", "rates"),
-    [
-        # 12 NVLinks of 20 GB/s of an A100, four to each other GPU.
-        ("simllm_perlmutter_a100_4gpu", 4, ("fully-connected", 80), [16, 24, 80]),
-        ("rccl_topo_4p1h", 4, None, [12, 24]),
-        ("rccl_topo_8p_90a", 8, None, [0.1875, 6, 24, 36]),
-        ("rccl_topo_collnet_n4", 8, None, [16, 24]),
-        # NCCL's own graph of this machine has speedintra="12".
-        ("azure_ncv4-topo", 4, None, [12, 12.5, 16]),
-        ("azure_ndv2-topo", 8, None, [10, 24]),
-        ("azure_ndv4-topo", 8, None, [16, 24]),
-        ("azure_ndv5-topo", 8, None, [22, 48]),
-    ],
-)
-def test_servers_of_nccl(name: str, gpus: int, level: tuple[str, float] | None, rates: list[float]) -> None:
-    fabric = built("nccl-topology", f"topology/nccl/{name}.xml")
-    assert len(fabric.npus) == gpus
-    assert [(one.kind, one.bandwidth / GB) for one in fabric.levels] == ([level] if level else [])
-    np.testing.assert_allclose(np.unique(fabric.bandwidths) / GB, rates)
-    assert Framework().simulate_collective(fabric, "all-reduce", size="1 MB", algorithm="ring").duration > 0
-
-
-@pytest.mark.parametrize(("name", "preset", "rate"), [("azure_ndv4", "dgx-a100", 300), ("azure_ndv5", "dgx-h100", 450)])
-def test_nvlinks_from_a_preset(name: str, preset: str, rate: float) -> None:
-    fabric = built("nccl-topology", f"topology/nccl/{name}-topo.xml", preset=preset)
-    assert fabric.levels[0].bandwidth == rate * GB
-    assert any(f"those of the preset {preset} are used" in note for note in fabric.notes)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "rate"), [("topo_m_hgx_h200", "switch", 450), ("topo_m_perlmutter_a100", "fully-connected", 100)]
-)
-def test_matrices_of_nvidia_smi(name: str, kind: str, rate: float) -> None:
-    (level,) = built("nvidia-smi-topo", f"topology/smi/{name}.txt").levels
-    assert (level.kind, level.bandwidth) == (kind, rate * GB)
-
-
-@pytest.mark.parametrize(
-    ("name", "nodes", "links", "rate"),
-    [
-        ("AlibabaHPN_16g_8gps_DualToR_SinglePlane_200Gbps_H100", 35, 64, 50),
-        ("DCN+SingleToR_16g_8gps_400Gbps_H100", 20, 33, 50),
-        ("Spectrum-X_16g_8gps_400Gbps_H100", 27, 40, 50),
-    ],
-)
-def test_topologies_of_simai(name: str, nodes: int, links: int, rate: float) -> None:
-    fabric = built("simai", f"topology/simai/{name}")
-    assert (len(fabric.kinds), len(fabric.sources)) == (nodes, 2 * links)
-    assert [(one.size, one.bandwidth / GB) for one in fabric.levels] == [(8, 360), (2, rate)]
