@@ -169,27 +169,26 @@ def test_pipelines_bring_unequal_dimensions_to_the_bound(dimensions: tuple[int, 
     assert alone > 1.2 * bound
 
 
-@pytest.mark.parametrize("dimensions", [(8, 8), (4, 4, 4), (5, 5), (8,), (7, 3), (8, 4), (2, 2), (6, 6), (6,), (10, 2)])
-def test_all_to_all_on_a_torus_takes_the_bisection_bound(dimensions: tuple[int, ...]) -> None:
-    bound, k = bisection_bound(dimensions), dimensions[0]
-    if k % 4 == 2 and k > 2:
+def mesh(rows: int, columns: int) -> Fabric:
+    return build("mesh2d", rows=rows, columns=columns, io_controllers=False)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "bound"),
+    [
+        *((torus(*k), bisection_bound(k)) for k in ((8, 8), (4, 4, 4), (5, 5), (8,), (7, 3), (8, 4), (2, 2))),
         # Of ties half-way round the busiest links carry n k / 8 + n / (2 k) pairs instead of n k / 8: 1 + 4 / k^2.
-        bound *= 1 + 4 / k**2
-    assert duration(torus(*dimensions), "all-to-all", "direct") == pytest.approx(bound, rel=1e-9)
-
-
-@pytest.mark.parametrize("dimensions", [(5,), (4, 4), (2, 6)])
-def test_all_to_all_on_one_way_rings(dimensions: tuple[int, ...]) -> None:
-    bound = hop_bound(dimensions)
-    assert duration(torus(*dimensions, bidirectional=False), "all-to-all", "direct") == pytest.approx(bound, rel=1e-9)
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(8, 8), (4, 8), (5, 4)])
-def test_all_to_all_on_a_mesh_takes_the_bisection_bound(rows: int, columns: int) -> None:
-    # Cut across its longer side k into h and k - h: h (k - h) / k x S over one link per line.
-    k = max(rows, columns)
-    bound = (k // 2) * (k - k // 2) / k * S / BETA
-    fabric = build("mesh2d", rows=rows, columns=columns, io_controllers=False)
+        *((torus(*k), bisection_bound(k) * (1 + 4 / k[0] ** 2)) for k in ((6, 6), (6,), (10, 2))),
+        *((torus(*k, bidirectional=False), hop_bound(k)) for k in ((5,), (4, 4), (2, 6))),
+        # Cut across its longer side k into h and k - h: h (k - h) / k x S over one link per line.
+        *(
+            (mesh(*k), max((one // 2) * (one - one // 2) / one * S / BETA for one in k))
+            for k in ((8, 8), (4, 8), (5, 4))
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Fabric) else "",
+)
+def test_an_all_to_all_takes_the_bound_of_its_thinnest_cut(fabric: Fabric, bound: float) -> None:
     assert duration(fabric, "all-to-all", "direct") == pytest.approx(bound, rel=1e-9)
 
 

@@ -34,31 +34,16 @@ def bound(fabric: Fabric, pattern: str) -> Bound:
 PLAIN = {"link_bandwidth": B, "link_latency": 0.0}
 
 
-def test_latency_is_that_of_the_longest_of_the_shortest_paths() -> None:
-    fabrics = {
-        7 + 4: build("mesh2d", rows=8, columns=5, link_latency=1e-6),
-        4 + 2 + 2: build("torus", dimensions=[8, 5, 4], link_latency=1e-6),
-        5: build("optical-ring", npus=10, hop_latency=1e-6),
-        2 + 2: build("fred", link_latency=1e-6),
-    }
-    for hops, fabric in fabrics.items():
-        for pattern in ("all-gather", "reduce", "scatter"):
-            assert bound(fabric, pattern).latency == pytest.approx(hops * 1e-6)
-
-
 @pytest.mark.parametrize(
     ("topology", "fields", "pattern", "algorithm"),
     [
         ("torus", {"dimensions": [8, 8], **PLAIN}, "all-reduce", "torus-ring"),
-        ("torus", {"dimensions": [5, 5, 5], **PLAIN}, "all-reduce", "torus-ring"),
         ("torus", {"dimensions": [8], "bidirectional": False, **PLAIN}, "all-reduce", "ring"),
         ("torus", {"dimensions": [8, 8], **PLAIN}, "all-to-all", "direct"),
         ("mesh2d", {"rows": 8, "columns": 8, **PLAIN}, "all-to-all", "direct"),
         ("switch", {"npus": 9}, "all-to-all", "direct"),
-        ("switch", {"npus": 9}, "gather", "direct"),
         ("switch", {"npus": 9, "in_network": True}, "all-reduce", "in-network"),
         ("fred", {"variant": "D"}, "all-reduce", "in-network"),
-        ("fred", {"variant": "B"}, "all-reduce", "in-network"),
         ("fred", {"variant": "D"}, "broadcast", "in-network"),
         ("fred", {"variant": "C", "link_latency": 0.0}, "all-reduce", "ring"),
         ("fred", {"variant": "A", "link_latency": 0.0}, "all-to-all", "direct"),

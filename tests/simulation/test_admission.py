@@ -162,12 +162,18 @@ def nine_links(admission: Callable[[], Admission]) -> FlowNetwork:
     return FlowNetwork(joined([(0, 1)] * 9, 100.0, admission=admission))
 
 
-def test_unicasts_run_instead() -> None:
-    network = nine_links(no_trees)
+def decomposed(groups: int, admission: Callable[[], Admission]) -> tuple[FlowNetwork, list[tuple[float, list[int]]]]:
+    """Run trees of 100 bytes, or unicasts of 150 instead."""
+    network = nine_links(admission)
     log = Log(network)
-    network.start(tree(3, 100.0), log, unicasts=unicasts(3, 150.0))
+    network.start(tree(groups, 100.0), log, unicasts=unicasts(groups, 150.0))
     network.advance()
-    assert log.ends == [(1.0 + 3.0, [0, 1, 2])]
+    return network, log.ends
+
+
+def test_unicasts_run_instead() -> None:
+    network, found = decomposed(3, no_trees)
+    assert found == [(1.0 + 3.0, [0, 1, 2])]
     assert network.statistics.decompositions == 1
     assert network.link_bytes()["mp"].tolist() == [300.0, 0.0, 0.0] * 3
 
@@ -177,11 +183,8 @@ def test_unicasts_are_asked_about_too() -> None:
         decision = no_trees().admit(flows, active)
         return halved(flows, active) if isinstance(decision, Start) else decision
 
-    network = nine_links(deciding(unicasts_in_halves))
-    log = Log(network)
-    network.start(tree(1, 100.0), log, unicasts=unicasts(1, 150.0))
-    network.advance()
-    assert log.ends == [(2 * 2.5, [0])]
+    network, found = decomposed(1, deciding(unicasts_in_halves))
+    assert found == [(2 * 2.5, [0])]
     assert (network.statistics.decompositions, network.statistics.splits) == (1, 1)
 
 
@@ -205,11 +208,8 @@ def some_trees(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
 
 
 def test_whole_activities_can_be_decomposed_apart() -> None:
-    network = nine_links(some_trees)
-    log = Log(network)
-    network.start(tree(3, 100.0), log, unicasts=unicasts(3, 150.0))
-    network.advance()
-    assert log.ends == [(2.0, [0]), (2.0 + 4.0, [1, 2])]
+    network, found = decomposed(3, some_trees)
+    assert found == [(2.0, [0]), (2.0 + 4.0, [1, 2])]
     assert network.link_bytes()["mp"].tolist() == [100.0] * 3 + [300.0, 0.0, 0.0] * 2
 
 

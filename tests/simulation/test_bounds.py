@@ -1,5 +1,5 @@
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, permutations, product
+from itertools import chain, combinations, permutations
 from typing import Any
 
 import networkx as nx
@@ -23,10 +23,6 @@ def around(npus: int, *, reduces: bool = False, multicasts: bool = False) -> Fab
     """NPUs around a switch with a link each way, without levels."""
     offers = Capabilities(reduces=reduces, multicasts=multicasts)
     return star(npus, bandwidth=B, latency=ALPHA, able=True, offers=offers)
-
-
-def one_way_ring(npus: int) -> Fabric:
-    return joined([(here, (here + 1) % npus) for here in range(npus)], B, ALPHA)
 
 
 def bound(fabric: Fabric, pattern: Pattern, size: float = S, members: Any = None, **fields: Any) -> Bound:
@@ -95,21 +91,13 @@ def test_nothing_to_send_takes_no_time(pattern: Pattern) -> None:
 
 
 def test_a_ring_of_one_way_has_its_end_far_away() -> None:
-    found = bound(one_way_ring(6), Pattern.ALL_GATHER, 6.0)
+    one_way = joined([(here, (here + 1) % 6) for here in range(6)], B, ALPHA)
+    found = bound(one_way, Pattern.ALL_GATHER, 6.0)
     assert found.latency == 5 * ALPHA
     assert found.injection == pytest.approx(5 / B)
     assert found.binding == "latency"
     # The last byte that leaves a rank still has all the way to go.
     assert found.seconds == pytest.approx(5 * ALPHA + 1 / B)
-
-
-def test_what_is_kept_for_later_calls_changes_nothing() -> None:
-    fabric = around(5)
-    bounds = LowerBounds(fabric)
-    patterns = Pattern.ALL_REDUCE, Pattern.GATHER, Pattern.BROADCAST, Pattern.ALL_TO_ALL
-    for size, pattern, members in product((S, 2.0), patterns, (np.arange(5), np.array([3, 1, 4]))):
-        request = CollectiveRequest(pattern, len(members), size)
-        assert bounds.of(request, members) == lower_bound(fabric, request, members)
 
 
 # What must get where, from first principles: bytes, who has a part in them, who needs them.
@@ -214,7 +202,9 @@ def test_no_bound_is_above_its_ceiling(fabric: Fabric, pattern: Pattern, size: f
     members = np.arange(2 if pattern is Pattern.POINT_TO_POINT else len(fabric.npus))
     request = CollectiveRequest(pattern, len(members), size)
     bounds = LowerBounds(fabric)
-    assert bounds.of(request, members).seconds <= bounds.ceiling(request, members)
+    found, again = bounds.of(request, members), bounds.of(request, members)
+    assert found == again == lower_bound(fabric, request, members)
+    assert found.seconds <= bounds.ceiling(request, members)
 
 
 @given(fabrics(switches=0) | fabrics(switches=2), st.sampled_from(sorted({*Pattern} - {Pattern.POINT_TO_POINT})))
@@ -266,12 +256,7 @@ def dgx1() -> Fabric:
         (grid(8, rate=50.0, closed=True), 114.286),
         (grid(4, 5, rate=750.0), 1578.947),
         (grid(3, 3, rate=750.0), 1687.5),
-        (grid(4, 4, rate=750.0), 1600.0),
-        (grid(4, 4, rate=50.0), 106.667),
-        (grid(8, 8, rate=750.0), 1523.81),
         (grid(4, 4, rate=750.0, closed=True), 3200.0),
-        (grid(4, 4, rate=50.0, closed=True), 213.333),
-        (grid(8, 8, rate=750.0, closed=True), 3047.62),
         (grid(4, 8, rate=50.0, closed=True), 206.452),
         (dgx1(), 171.429),
         (boxes(1), 342.857),

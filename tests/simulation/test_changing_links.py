@@ -59,14 +59,6 @@ def test_a_delivery_that_was_due_is_cancelled_too() -> None:
     assert (network.now, log.each) == (12.0, {})
 
 
-@pytest.mark.parametrize(("links", "values"), [([1], [1.0]), ([-1], [1.0]), ([0], [-1.0]), ([0], [math.nan])])
-def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list[float]) -> None:
-    network = FlowNetwork(joined([(0, 1)]))
-    with pytest.raises(InputError):
-        network.set_bandwidths(np.array(links), np.array(values))
-    assert network.bandwidths.tolist() == [1.0]
-
-
 def test_each_activity_is_in_a_repetition_of_its_own() -> None:
     network = FlowNetwork(joined([(0, 1), (2, 3), (4, 5)]))
     network.set_bandwidths(np.array([0]), np.array([2.0]))

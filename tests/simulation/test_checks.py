@@ -76,11 +76,17 @@ def test_flows_that_do_not_fit_are_refused(changes: dict[str, Any], message: str
         (lambda network: network.set_bandwidths([0.9], [1.0]), "links: [0.9] is refused (accepted: an array of num"),
         (lambda network: network.set_bandwidths([0, 1], [1.0]), "values: [1.0] is refused (accepted: an array of 2 b"),
         (lambda network: network.set_bandwidths([0], ["1"]), "values: ['1'] is refused (accepted: an array of 1 bytes"),
+        (lambda network: network.set_bandwidths([2], [1.0]), "links: 'links' has no link 2 (accepted: 0 to 1)"),
+        (lambda network: network.set_bandwidths([-1], [1.0]), "links: 'links' has no link -1"),
+        (lambda network: network.set_bandwidths([0], [-1.0]), "values: a bandwidth of -1.0"),
+        (lambda network: network.set_bandwidths([0], [math.nan]), "values: a bandwidth of nan"),
         (lambda _: FlowNetwork(None), "fabric: None is not a fabric"),  # type: ignore[arg-type]  # that is the fault
         (lambda _: FlowNetwork(PAIR, "max-min"), NO_SHARING),  # type: ignore[arg-type]  # likewise
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(call: Callable[[FlowNetwork], object], message: str) -> None:
+    network = FlowNetwork(PAIR)
     with pytest.raises(InputError) as caught:
-        call(FlowNetwork(PAIR))
+        call(network)
     assert str(caught.value).startswith(message)
+    assert network.bandwidths.tolist() == [4.0, 4.0]

@@ -131,21 +131,3 @@ def test_collectives_that_no_algorithm_can_serve_are_known_at_once() -> None:
     assigned(collective([[0, 1, 2]], pattern=Pattern.ALL_REDUCE)).check_collectives()
     with pytest.raises(UnsupportedError, match="no algorithm can do all-to-all"):
         assigned(collective([[0, 1, 2]], pattern=Pattern.ALL_TO_ALL), "tree").check_collectives()
-
-
-def test_streams_that_have_no_controller_or_no_links_are_known_at_once() -> None:
-    builder = GraphBuilder(8)
-    builder.load("weights", [0], [[0, 1]], 8.0, label="load")
-    graph = builder.build()
-    assigned(graph).check_streams()
-    with pytest.raises(InputError, match="uses I/O controller 0, and '2x4 mesh' has 0"):
-        assigned(graph, fabric=FRAMEWORK.topology("mesh2d", rows=2, columns=4, io_controllers=False).build())
-
-
-def test_groups_of_one_plan_share_it() -> None:
-    tasks = assigned(collective([[0, 1], [2, 3], [0, 3]], pattern=Pattern.ALL_REDUCE))
-    (share,) = tasks.planned(0)
-    assert share.groups is tasks.groups(0)
-    assert share.members.tolist() == [3, 2]
-    assert tasks.planned(0)[0] is share
-    assert list(tasks.algorithms.values()) == ["ring"]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from fredfw.simulation.ways import Way, Ways
 from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8
-LABELS = ("", "dp", "pp")
 
 
 def each_on(links: Sequence[int], volumes: Sequence[float]) -> FlowSet:
@@ -40,78 +39,63 @@ def network(policy: SharingPolicy, bandwidths: FloatArray) -> FlowNetwork:
 # --- whatever happens
 
 
-Step = tuple[float, str, object]
+CLASSES, LABELS = st.integers(0, 2), st.sampled_from(("", "dp", "pp"))
+LINK, BYTES = st.integers(0, LINKS - 1), st.floats(1.0, 100.0)
 
 
 @st.composite
 def flow_sets(draw: st.DrawFn, most: int) -> FlowSet:
-    count = draw(st.integers(1, most))
-    paths = [draw(st.lists(st.integers(0, LINKS - 1), max_size=4, unique=True)) for _ in range(count)]
-    pairs = sum(map(len, paths))
-    coefficients = draw(st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=pairs, max_size=pairs))
-    weights = None if coefficients is None else np.array(coefficients, dtype=float)
-    latency = draw(st.sampled_from([0.0, 0.0, 0.5]))
-    volumes = draw(st.lists(st.floats(1.0, 100.0), min_size=count, max_size=count))
-    caps = draw(st.none() | st.lists(st.floats(0.01, 5.0), min_size=count, max_size=count).map(np.array))
-    given: dict[str, Any] = {"priority": draw(st.integers(0, 2)), "label": draw(st.sampled_from(LABELS))}
-    one = flows(volumes, paths, latency, caps=caps, **given)
-    return evolve(one, routes=evolve(one.routes, coefficients=weights))
+    def each(values: st.SearchStrategy[float], count: int) -> st.SearchStrategy[FloatArray]:
+        return st.lists(values, min_size=count, max_size=count).map(np.array)
+
+    paths = draw(st.lists(st.lists(LINK, max_size=4, unique=True), min_size=1, max_size=most))
+    coefficients = draw(st.none() | each(st.sampled_from([0.5, 1.0, 2.0]), sum(map(len, paths))))
+    caps = draw(st.none() | each(st.floats(0.01, 5.0), len(paths)))
+    volumes, latency = draw(each(BYTES, len(paths))), draw(st.sampled_from([0.0, 0.0, 0.5]))
+    one = flows(volumes.tolist(), paths, latency, caps=caps, priority=draw(CLASSES), label=draw(LABELS))
+    return evolve(one, routes=evolve(one.routes, coefficients=coefficients))
 
 
-@st.composite
-def programs(draw: st.DrawFn) -> tuple[FloatArray, list[Step]]:
-    """What happens on links of the given bandwidths: when, what, and with what."""
-    bandwidths = np.array(draw(st.lists(st.floats(0.5, 8.0), min_size=LINKS, max_size=LINKS)))
-    steps: list[Step] = [(0.0, "start", draw(flow_sets(12)))]
-    for _ in range(draw(st.integers(0, 14))):
-        delay = draw(st.just(0.0) | st.floats(0.0, 4.0))
-        what = draw(st.sampled_from(["start", "start", "send", "send", "cancel", "change"]))
-        if what == "start":
-            steps.append((delay, what, draw(flow_sets(2))))
-        elif what == "send":
-            path = draw(st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=4, unique=True))
-            size, priority = draw(st.just(0.0) | st.floats(1.0, 100.0)), draw(st.integers(0, 2))
-            steps.append((delay, what, (path, size, priority, draw(st.sampled_from(LABELS)))))
-        elif what == "cancel":
-            steps.append((delay, what, draw(st.integers(0, 20))))
-        else:
-            bandwidth = draw(st.just(0.0) | st.floats(0.25, 8.0))
-            steps.append((delay, what, (draw(st.integers(0, LINKS - 1)), bandwidth)))
-    return bandwidths, steps
+STARTS = st.tuples(st.just("start"), flow_sets(2))
+SENDS = st.tuples(
+    st.just("send"), st.lists(LINK, min_size=1, max_size=4, unique=True), st.just(0.0) | BYTES, CLASSES, LABELS
+)
+CANCELS = st.tuples(st.just("cancel"), st.integers(0, 20))
+CHANGES = st.tuples(st.just("change"), LINK, st.just(0.0) | st.floats(0.25, 8.0))
+STEPS = st.tuples(st.just(0.0) | st.floats(0.0, 4.0), STARTS | SENDS | CANCELS | CHANGES)
+PROGRAMS = st.tuples(
+    st.lists(st.floats(0.5, 8.0), min_size=LINKS, max_size=LINKS), flow_sets(12), st.lists(STEPS, max_size=14)
+)
+"""The bandwidths of links, what starts on them, and what happens after which delays."""
 
 
-def run(
-    policy: SharingPolicy, program: tuple[FloatArray, list[Step]]
-) -> tuple[list[tuple[int, int, float]], dict[str, FloatArray]]:
+def run(policy: SharingPolicy, program: Any) -> tuple[list[tuple[int, int, float]], dict[str, FloatArray]]:
     """Return which flow of which set ended when, and the bytes by link."""
-    bandwidths, steps = program
-    on = FlowNetwork(switched(bandwidths), policy)
-    ends: list[tuple[int, int, float]] = []
-    tickets: dict[int, int] = {}
-    left: dict[int, int] = {}
+    bandwidths, first, steps = program
+    on = FlowNetwork(switched(np.array(bandwidths)), policy)
+    ends, tickets, left = list[tuple[int, int, float]](), dict[int, int](), dict[int, int]()
 
     def ended(number: int, activities: IntArray) -> None:
         ends.extend((number, activity, on.now) for activity in activities.tolist())
         left[number] -= len(activities)
 
-    for number, (delay, what, value) in enumerate(steps):
+    for number, (delay, step) in enumerate([(0.0, ("start", first)), *steps]):
         on.advance(on.now + delay)
-        if isinstance(value, FlowSet):
-            left[number] = value.activities
-            tickets[number] = on.start(value, partial(ended, number))
-        elif what == "send":
-            path, size, priority, label = cast(tuple[list[int], float, int, str], value)
-            left[number] = 1
-            tickets[number] = on.send(way(path, 0.25), size, partial(ended, number), priority, label)
-        elif what == "cancel":
-            alive = [one for one, count in left.items() if count]
-            if alive and isinstance(value, int):
-                chosen = alive[value % len(alive)]
+        alive = [one for one, count in left.items() if count]
+        match step:
+            case "start", flow_set:
+                left[number] = flow_set.activities
+                tickets[number] = on.start(flow_set, partial(ended, number))
+            case "send", path, size, priority, label:
+                left[number] = 1
+                tickets[number] = on.send(way(path, 0.25), size, partial(ended, number), priority, label)
+            case "cancel", choice if alive:
+                chosen = alive[choice % len(alive)]
                 left[chosen] = 0
                 on.cancel(tickets[chosen])
-        elif isinstance(value, tuple):
-            on.set_bandwidths(np.array([value[0]]), np.array([value[1]]))
-    on.set_bandwidths(np.arange(LINKS), bandwidths)
+            case "change", link, bandwidth:
+                on.set_bandwidths(np.array([link]), np.array([bandwidth]))
+    on.set_bandwidths(np.arange(LINKS), np.array(bandwidths))
     on.advance()
     assert on.idle
     assert not any(left.values())
@@ -137,9 +121,9 @@ class Held(StatefulSharing):
     [*((policy, derived(policy)) for policy in KNOWN), (Held(), MaxMin())],
     ids=lambda policy: policy.name,
 )
-@given(program=programs())
+@given(program=PROGRAMS)
 def test_whatever_happens_flows_end_when_the_policy_lets_them(
-    policy: SharingPolicy, other: SharingPolicy, program: tuple[FloatArray, list[Step]]
+    policy: SharingPolicy, other: SharingPolicy, program: Any
 ) -> None:
     expected, there = run(other, program)
     ends, moved = run(policy, program)
@@ -234,31 +218,6 @@ def test_late_in_the_day_a_few_roundings_of_the_clock_are_one_moment(apart: floa
     on.start(each_on(range(2, 10), [2 * day] * 8), lambda _: None)
     on.advance(day)
     assert len(ends_of(on, each_on(range(2), [1e-9, 1e-9 + apart]))) == (1 if together else 2)
-
-
-def test_what_is_sent_grows_with_time_and_never_beyond_the_volume() -> None:
-    on = network(MaxMin(), np.array([2.0, 5.0]))
-    on.start(each_on([0], [10.0]), lambda _: None)
-    ticket = on.start(each_on([1], [9.0]), lambda _: None)
-    on.start(each_on([1], [30.0]), lambda _: None)
-    assert on.link_bytes()[""].tolist() == [0.0, 0.0]
-    on.advance(2.0)
-    assert on.link_bytes()[""] == pytest.approx([4.0, 10.0])
-    on.cancel(ticket)
-    on.start(each_on([0], [1.0]), lambda _: None)
-    # Now the first has half of its link until the other is there at 3 s, and the third all of its own.
-    on.advance(4.0)
-    assert on.link_bytes()[""] == pytest.approx([8.0, 20.0])
-    on.advance(100.0)
-    assert on.link_bytes()[""] == pytest.approx([11.0, 5.0 + 30.0])
-
-
-def test_a_change_of_links_is_not_one_of_the_fabric() -> None:
-    on = islands(20)
-    on.set_bandwidths(np.array([0]), np.array([40.0]))
-    on.advance(1.0)
-    assert on.link_bytes()[""] == pytest.approx([40.0])
-    assert on.fabric.bandwidths == pytest.approx([20.0])
 
 
 # --- all flows at once

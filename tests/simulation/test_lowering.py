@@ -77,15 +77,3 @@ def test_unicasts_of_a_phase_stay_beside_those_of_its_streams() -> None:
     # Two chunks from 3 to 1; a multicast of one.
     phase = Phase.of([3, 0, 0, 3], [1, 1, 2, 1], [1, 0, 0, 2], stream=[-1, 7, 7, -1])
     assert sent(phase, [0, 1, 2, 3]) == {(3, 1): (24.0, 2.0), (0, 1): (12.0, 2.0), (0, 2): (12.0, 2.0)}
-
-
-def test_unicasts_of_groups_are_activities_and_built_once() -> None:
-    lowering = Lowering(hub(6))
-    phase = Phase.of([0, 1, 2], [1, 2, 0], 0, reduce=True, stream=[0, 0, 0])
-    groups = np.array([[0, 1, 2], [5, 4, 3]])
-    small, large = (lowered(lowering, schedule(phase, size), groups, unicasts=True) for size in (1.0, 2.0))
-    assert small.activity.tolist() == [0] * 6 + [1] * 6
-    assert small.routes is large.routes
-    # All that is sent is received: of every group as much as its three members send, on the way up and down.
-    loads = np.bincount(small.routes.links, np.repeat(small.volumes, 2), 12)
-    assert loads == pytest.approx(np.full(12, 2 * 2 / 3))

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, strategies as st
 from small import flows, joined, one_at_a_time
 
@@ -26,6 +27,9 @@ def met(*started: tuple[float, FlowSet], fabric: Fabric | None = None) -> int:
     return network.statistics.met
 
 
+LATER = flows([1.0], [[0]])
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
@@ -43,33 +47,23 @@ def test_two_that_start_together(one: FlowSet, other: FlowSet, expected: int) ->
     assert met((0.0, one), (0.0, other)) == expected
 
 
-@pytest.mark.parametrize(("moment", "expected"), [(7.4, 1), (7.5, 0), (7.6, 0)])
-def test_what_comes_after_the_last_delivery_does_not_meet(moment: float, expected: int) -> None:
-    # Three repetitions of two seconds and a half, the last half of which no byte is on the link.
-    repeated, later = flows([2.0], [[0]], repeat=3), flows([1.0], [[0]])
-    assert met((0.0, repeated), (moment, later)) == expected
-    assert met((0.0, flows([7.0], [[0]])), (moment, flows([1.0], [[0]], repeat=2))) == expected
-
-
-def test_all_that_come_one_after_the_other_meet() -> None:
-    repeated, later = flows([2.0], [[0]], repeat=3), flows([1.0], [[0]])
-    assert met((0.0, repeated), (1.0, later), (2.0, later)) == 2
-
-
 @pytest.mark.parametrize(
-    ("where", "volumes", "repeat", "expected"),
+    ("one", "moments", "expected"),
     [
-        ([[0], [0]], [2.0, 3.0], 2, 1),
-        ([[0], [0]], [2.0, 3.0], 1, 0),
-        ([[0], [0]], [2.0, 2.0], 2, 0),
-        ([[0], [1]], [2.0, 3.0], 2, 0),
-        ([[0], [0, 1], [1]], [2.0, 2.0, 3.0], 2, 1),
+        # Three repetitions of two seconds and a half, the last half of which no byte is on the link.
+        (flows([2.0], [[0]], repeat=3), [7.4], 1),
+        (flows([2.0], [[0]], repeat=3), [7.5], 0),
+        (flows([2.0], [[0]], repeat=3), [1.0, 2.0], 2),
+        # Flows that are simulated together.
+        (flows([2.0, 3.0], [[0], [0]], repeat=2), [], 1),
+        (flows([2.0, 3.0], [[0], [0]]), [], 0),
+        (flows([2.0, 2.0], [[0], [0]], repeat=2), [], 0),
+        (flows([2.0, 3.0], [[0], [1]], repeat=2), [], 0),
+        (flows([2.0, 2.0, 3.0], [[0], [0, 1], [1]], repeat=2), [], 1),
     ],
 )
-def test_groups_that_are_simulated_together(
-    where: list[list[int]], volumes: list[float], repeat: int, expected: int
-) -> None:
-    assert met((0.0, flows(volumes, where, repeat=repeat))) == expected
+def test_those_that_come_later_and_those_that_are_one(one: FlowSet, moments: list[float], expected: int) -> None:
+    assert met((0.0, one), *((moment, LATER) for moment in moments)) == expected
 
 
 @pytest.mark.parametrize(("repeat", "expected"), [(1, 0), (3, 1)])
@@ -78,20 +72,20 @@ def test_what_waits_for_all_repetitions(repeat: int, expected: int) -> None:
     assert met((0.0, flows([2.0], [[0]], repeat=repeat)), (0.0, flows([5.0], [[1]])), fabric=fabric) == expected
 
 
-phases = st.tuples(
-    st.lists(st.integers(0, 2), min_size=1, max_size=2, unique=True),  # its links
-    st.integers(1, 4),  # bytes
-    st.integers(1, 3),  # repetitions
-    st.integers(0, 1),  # latency
+REPEATED = st.builds(
+    flows,
+    st.integers(1, 4).map(lambda size: [size]),
+    st.lists(st.integers(0, 2), min_size=1, max_size=2, unique=True).map(lambda links: [links]),
+    st.integers(0, 1),
+    repeat=st.integers(1, 3),
 )
 
 
-@given(st.lists(st.lists(phases, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_where_nothing_is_counted_stepwise_takes_as_long(chains: list[list[tuple[list[int], int, int, int]]]) -> None:
+@given(st.lists(st.lists(REPEATED, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_where_nothing_is_counted_stepwise_takes_as_long(chains: list[list[FlowSet]]) -> None:
     ends, counts = [], []
     for stepwise in (False, True):
-        network = FlowNetwork(links(3))
-        finished: list[float] = []
+        network, finished = FlowNetwork(links(3)), list[float]()
 
         def go(left: list[FlowSet], network: FlowNetwork = network, finished: list[float] = finished) -> None:
             if left:
@@ -100,11 +94,7 @@ def test_where_nothing_is_counted_stepwise_takes_as_long(chains: list[list[tuple
                 finished.append(network.now)
 
         for chain in chains:
-            work: list[FlowSet] = []
-            for where, volume, repeat, latency in chain:
-                one, times = (repeat, 1) if stepwise else (1, repeat)
-                work += [flows([volume], [where], latency, repeat=times)] * one
-            go(work)
+            go([evolve(one, repeat=1) for one in chain for _ in range(one.repeat)] if stepwise else chain)
         network.advance()
         ends.append(sorted(finished))
         counts.append(network.statistics.met)

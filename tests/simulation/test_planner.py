@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from attrs import evolve, frozen
+from kit import changed
 from small import Admitting, deciding, joined, never
 
 from fredfw import Call, CollectiveAlgorithm, CollectiveRequest, Costs, NodeKind, Pattern, Phase, Schedule, Transport
@@ -14,12 +15,9 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Admission, AlwaysStart, Decision, Defaults, Fabric, FlowSet, GroupView, Level, OpenAdmission
 from fredfw.fabric.admission import Refuse, Start
-from fredfw.fabric.flows import Routes
-from fredfw.fabric.routing import ShortestPathRouter
 from fredfw.simulation import Planner, Simulator
 from fredfw.simulation.bounds.schedules import Bound, Entrant
 from fredfw.simulation.choice import CLOSE, contest, too_fast
-from fredfw.typing import IntArray
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
 MEMBERS = np.arange(4)
@@ -59,13 +57,9 @@ def planner(
 
 @pytest.mark.parametrize(("worthwhile", "chosen"), [(False, "adjacent"), (True, "direct")])
 def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool, chosen: str) -> None:
-    class Reluctant(Neighbours):  # as fast as the other one, so that names decide
-        name: ClassVar[str] = "adjacent"
-
-        def worthwhile(self, view: GroupView) -> bool:
-            return False
-
-    chooser = planner(ring(), Reluctant(), DirectAlgorithm(), worthwhile=worthwhile)
+    # As fast as the other one, so that names decide.
+    reluctant = changed(Neighbours, name="adjacent", worthwhile=lambda self, view: False)
+    chooser = planner(ring(), reluctant, DirectAlgorithm(), worthwhile=worthwhile)
     assert chooser.plan(REQUEST, MEMBERS).algorithm == chosen
 
 
@@ -179,26 +173,6 @@ def test_groups_of_a_task_are_timed_together_and_what_nobody_waits_for_leaves_li
     assert beside.candidates == {"direct": pytest.approx(6.0 + 2 * 3e-4), "neighbours": pytest.approx(6.0 + 6 * 3e-4)}
 
 
-def test_what_groups_that_look_alike_do_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[int] = []
-    schedule = Neighbours.schedule
-
-    def counted(self: Neighbours, request: CollectiveRequest, view: GroupView) -> Schedule:
-        written.append(request.ranks)
-        return schedule(self, request, view)
-
-    monkeypatch.setattr(Neighbours, "schedule", counted)
-    fabric = ring(AlwaysStart, 16, Level(16, "ring", 1e9))
-    plans = planner(fabric, Neighbours(), DirectAlgorithm())
-    first, second = np.arange(8).reshape(2, 4), np.arange(8, 16).reshape(2, 4)
-    [(one, _)] = plans.plans(REQUEST, first)
-    [(same, _)] = plans.plans(REQUEST, first)
-    [(other, _)] = plans.plans(REQUEST, second)
-    assert same is one
-    assert other.schedule is one.schedule
-    assert written == [4]
-
-
 def test_groups_that_look_alike_are_timed_where_they_are() -> None:
     # In a line of three each link carries 1 GB in each of the ring's four steps: slow ones take twice as long.
     even = ring(AlwaysStart, 8, Level(8, "ring", 5e8))
@@ -238,6 +212,16 @@ class Pieces(Neighbours):
         return pipelined(super().schedule(request, view), self.chunks)
 
 
+def test_what_groups_that_look_alike_do_is_written_once() -> None:
+    Pieces.asked.clear()
+    plans = planner(ring(AlwaysStart, 16, Level(16, "ring", 1e9)), Pieces(), DirectAlgorithm())
+    first, second = np.arange(8).reshape(2, 4), np.arange(8, 16).reshape(2, 4)
+    [(one, _)], [(same, _)], [(other, _)] = (plans.plans(REQUEST, groups) for groups in (first, first, second))
+    assert same is one
+    assert other.schedule is one.schedule
+    assert Pieces.asked == ["pieces"]
+
+
 @frozen
 class Sized(Pieces):
     """Does not say that its schedules grow with the size."""
@@ -271,78 +255,38 @@ class Costly(Transport):
 
 
 @pytest.mark.parametrize("size", [3e9, 0.1])
-def test_doubled_bytes_are_the_same_schedule_to_the_last_bit(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever was asked before; and what is routed is routed once."""
-    routed: list[int] = []
-    route = ShortestPathRouter.route
-
-    def counted(self: ShortestPathRouter, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        routed.append(len(sources))
-        return route(self, fabric, sources, destinations)
-
-    monkeypatch.setattr(ShortestPathRouter, "route", counted)
+def test_doubled_bytes_are_the_same_schedule_to_the_last_bit(size: float) -> None:
+    """Whatever was asked before."""
     fabric = ring().with_defaults(transport=Costly())
     Pieces.asked.clear()
     plans = planner(fabric, Pieces(), DirectAlgorithm())
     first = plans.plan(evolve(REQUEST, size=size / 8), MEMBERS)
-    once = len(routed)
     for doubled in (size, 2 * size, size / 4):
         request = evolve(REQUEST, size=doubled)
         found, alone = (one.plan(request, MEMBERS) for one in (plans, planner(fabric, Pieces(), DirectAlgorithm())))
         assert found.candidates == alone.candidates
         assert found.schedule.key == alone.schedule.key
         assert found.schedule.phases[0] is first.schedule.phases[0]
-    assert Pieces.asked.count("pieces") == 1 + 3
-    assert len(routed) == 4 * once  # three planners of their own
-
-
-@frozen
-class Odd(Neighbours):
-    """Names another algorithm where it should name a configuration of itself."""
-
-    name: ClassVar[str] = "odd"
-    about: str = "equivalent"
-
-    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
-        return DirectAlgorithm() if self.about == "equivalent" else self
-
-    def undivided(self) -> CollectiveAlgorithm:
-        return DirectAlgorithm() if self.about == "undivided" else self
-
-
-class Stopped(AlwaysStart):
-    def cap(self) -> float:
-        return 0.0
-
-
-class Lost(ShortestPathRouter):
-    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        raise IndexError("where am I")
+    assert Pieces.asked.count("pieces") == 1 + 3  # three planners of their own
 
 
 def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
     for about in ("equivalent", "undivided"):
-        message = rf"Odd\.{about}\(\) of 'odd.*' returned .*; expected a configuration of Odd"
-        with pytest.raises(PluginError, match=message):
-            planner(ring(), Odd(about=about), DirectAlgorithm()).plan(REQUEST, MEMBERS)
-    with pytest.raises(PluginError, match=r"Stopped\.cap\(\) returned 0\.0; expected bytes per second, more than 0"):
-        planner(ring(Stopped), Neighbours())
-    # Where auto asks for routes before anything is simulated.
-    lost = ring().with_defaults(router=Lost())
-    with pytest.raises(PluginError, match=r"Lost\.route\(\) of 'shortest-path' fails: IndexError: where am I"):
-        planner(lost, Neighbours(), DirectAlgorithm()).plan(REQUEST, MEMBERS)
-
-
-@frozen
-class Adjacent(Neighbours):
-    name: ClassVar[str] = "adjacent"
-
-    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        return None if view.levels and view.levels[0].latency < 2 else "they are apart"
+        odd = changed(Neighbours, **{about: lambda *_: DirectAlgorithm()})
+        with pytest.raises(
+            PluginError, match=rf"\.{about}\(\) of 'neighbours' returned .*; expected a configuration of"
+        ):
+            planner(ring(), odd, DirectAlgorithm()).plan(REQUEST, MEMBERS)
+    stopped = partial(changed, AlwaysStart, cap=lambda self: 0.0)
+    with pytest.raises(PluginError, match=r"\.cap\(\) returned 0\.0; expected bytes per second, more than 0"):
+        planner(ring(stopped), Neighbours())
 
 
 def test_where_a_candidate_cannot_serve_some_groups_another_one_does() -> None:
-    plans = planner(ring(AlwaysStart, 8, Level(8, "line", 1e9, 1.0)), Adjacent(), DirectAlgorithm())
+    adjacent = changed(
+        Neighbours, name="adjacent", refusal=lambda self, request, view: "apart" if view.levels[0].latency > 1 else None
+    )
+    plans = planner(ring(AlwaysStart, 8, Level(8, "line", 1e9, 1.0)), adjacent, DirectAlgorithm())
     request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
     groups = np.array([[0, 1, 2], [3, 5, 7]])
     chosen = {int(alike[0]): plan.algorithm for plan, alike in plans.plans(request, groups)}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from hypothesis import example, given, settings, strategies as st
-from small import Fixed, by_rank, derived, executor, started
+from small import Fixed, Log, by_rank, derived, executor, started
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
@@ -17,12 +17,22 @@ from fredfw.workloads import GraphBuilder
 FRAMEWORK = Framework()
 
 
-def simulated(fabric: Fabric, schedule: Schedule, groups: IntArray) -> FloatArray:
-    network = FlowNetwork(fabric)
+def alone(on: Fabric, schedule: Schedule, groups: IntArray) -> Log:
+    """Run a schedule exactly, with nothing else on the links."""
+    network = FlowNetwork(on)
     log = started(network, schedule, groups, "exact")
     network.advance()
     assert network.idle
+    return log
+
+
+def simulated(on: Fabric, schedule: Schedule, groups: IntArray) -> FloatArray:
+    log = alone(on, schedule, groups)
     return np.array([log.each[group] for group in range(len(groups))])
+
+
+def is_folded(on: Fabric, schedule: Schedule, groups: IntArray) -> bool:
+    return alone(on, schedule, groups).network.statistics.flows == 0
 
 
 def by(algorithm: str, fabric: Fabric, members: IntArray, pattern: Pattern, **fields: object) -> Schedule:
@@ -73,14 +83,6 @@ def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
     return uneven(on, draw(st.integers(0, 1000))), by(algorithm, on, members, pattern, **fields), members
 
 
-def is_folded(on: Fabric, schedule: Schedule, groups: IntArray) -> bool:
-    network = FlowNetwork(on)
-    started(network, schedule, groups, "exact")
-    network.advance()
-    assert network.idle
-    return network.statistics.flows == 0
-
-
 def test_links_that_flows_share_are_not_folded() -> None:
     for members in (np.array([[0, 2, 1, 3]]), np.array([[0, 2], [1, 3]])):
         on = fabric("mesh2d", rows=1, columns=4, io_controllers=False)
@@ -111,24 +113,17 @@ PAIR = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (Phase.of([0, 1], [1, 0], 0, stre
 PAIRS = np.array([[0, 2], [1, 4], [3, 5]])
 
 
-@pytest.mark.parametrize("policy", ["block", "decompose"])
-def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> None:
-    """Pairs on a switch that routes two of three streams: the third waits, or is done by unicasts beside the others."""
+@pytest.mark.parametrize(
+    ("policy", "ends"), [("block", [(1.0, [0, 1]), (2.0, [2])]), ("decompose", [(1.0, [0, 1, 2])])]
+)
+def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str, ends: list[object]) -> None:
+    """Pairs on a switch that routes two of three streams: the third waits, or is done by unicasts beside the others.
+
+    Who waits for the groups hears once of those that end together.
+    """
     fields: dict[str, object] = {"arity": [8], "bandwidths": ["1 GB/s"], "middle_switches": 2, "link_latency": "0 s"}
     on = FRAMEWORK.topology("fred", on_conflict=policy, io_controllers=0, **fields).build()
-    network = FlowNetwork(on)
-    log = started(network, PAIR, on.npus[PAIRS], "exact")
-    network.advance()
-    assert network.idle
-    assert [log.each[group] for group in range(3)] == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0])
-
-
-def test_groups_that_end_at_one_moment_are_reported_together() -> None:
-    """Streams are asked about one by one, but who waits for the groups hears once of those that end together."""
-    network = FlowNetwork(FRAMEWORK.topology("fred", arity=[8], bandwidths=["1 GB/s"], io_controllers=0).build())
-    log = started(network, PAIR, network.fabric.npus[PAIRS], "exact")
-    network.advance()
-    assert [done for _, done in log.ends] == [[0, 1, 2]]
+    assert alone(on, PAIR, on.npus[PAIRS]).ends == ends
 
 
 def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
