@@ -181,10 +181,7 @@ def mesh(rows: int, columns: int) -> Fabric:
         *((torus(*k), bisection_bound(k) * (1 + 4 / k[0] ** 2)) for k in ((6, 6), (6,), (10, 2))),
         *((torus(*k, bidirectional=False), hop_bound(k)) for k in ((5,), (4, 4), (2, 6))),
         # Cut across its longer side k into h and k - h: h (k - h) / k x S over one link per line.
-        *(
-            (mesh(*k), max((one // 2) * (one - one // 2) / one * S / BETA for one in k))
-            for k in ((8, 8), (4, 8), (5, 4))
-        ),
+        *((mesh(rows, k), (k // 2) * (k - k // 2) / k * S / BETA) for rows, k in ((8, 8), (4, 8), (4, 5))),
     ],
     ids=lambda value: value.name if isinstance(value, Fabric) else "",
 )

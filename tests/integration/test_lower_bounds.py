@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import assume, given, reject, strategies as st
+from programs import links, program
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
@@ -57,57 +58,8 @@ def test_the_best_algorithms_reach_it(topology: str, fields: dict[str, Any], pat
     assert duration / bound(fabric, pattern).seconds == pytest.approx(1.0, rel=1e-9)
 
 
-LATENCIES, BANDWIDTHS = ("0 s", "100 ns", "30 us"), ("1 GB/s", "750 GB/s")
-NAMES = [
-    *("mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring"),
-    *("multi-dimensional", "cluster"),
-]
-
-
-@st.composite
-def fabrics(draw: st.DrawFn) -> Fabric:
-    def number(least: int, most: int) -> int:
-        return draw(st.integers(least, most))
-
-    def one(*choices: Any) -> Any:
-        return draw(st.sampled_from(choices))
-
-    name = one(*NAMES)
-    fields: dict[str, Any] = {"link_latency": one(*LATENCIES)}
-    match name:
-        case "mesh2d":
-            fields |= {"rows": number(1, 4), "columns": number(2, 4)}
-        case "torus":
-            sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=2))
-            fields = {"dimensions": sizes, "bidirectional": one(True, False)}
-            fields["link_bandwidth"] = [one(*BANDWIDTHS) for _ in sizes]
-            fields["link_latency"] = [one(*LATENCIES) for _ in sizes]
-        case "switch":
-            fields |= {"npus": number(2, 8), "in_network": one(True, False)}
-        case "fully-connected":
-            fields |= {"npus": number(2, 7), "link_bandwidth": one(*BANDWIDTHS)}
-        case "fred":
-            arity = [number(2, 4), *draw(st.lists(st.integers(1, 3), max_size=2))]
-            fields |= {"variant": one(*"ABCD"), "arity": arity, "on_conflict": one("block", "decompose")}
-            fields["bandwidths"] = [one("1 TB/s", "3 TB/s", "8 TB/s") for _ in arity]
-        case "fat-tree":
-            fields |= {"npus": number(2, 12), "radix": 4}
-            fields |= {"oversubscription": one(1, 2, 3), "routing": one("ecmp", "spray")}
-        case "multi-dimensional":
-            sizes = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3))
-            fields = {"dimensions": [f"{one('ring', 'line', 'fully-connected', 'switch')} {size}" for size in sizes]}
-            fields["bandwidths"] = [one(*BANDWIDTHS) for _ in sizes]
-            fields["latencies"] = [one(*LATENCIES) for _ in sizes]
-        case "cluster":
-            npus = number(1, 3)
-            fields["node"] = {"name": "fully-connected", "npus": npus, "link_bandwidth": one(*BANDWIDTHS)}
-            fields |= {"nodes": number(2, 5), "nics": one(1, npus, 2 * npus), "radix": 16}
-            fields |= {"network": one("rail-optimised", "rail-only", "fat-tree")}
-            fields |= {"oversubscription": one(1, 7), "routing": one("ecmp", "spray")}
-        case "optical-ring":
-            fields = {"npus": number(2, 9), "wavelengths": one(1, 4, 64), "hop_latency": one(*LATENCIES)}
-            fields |= {"reconfiguration": one("0 s", "25 us"), "stripe": one(True, False)}
-    return build(name, **fields)
+FABRICS = st.integers(0, 10_000).map(lambda seed: links(program(seed).topology))
+"""Those of random programs."""
 
 
 def asked(
@@ -138,7 +90,7 @@ def carried(bench: Bench, request: CollectiveRequest, group: IntArray, fidelity:
         reject()
 
 
-ASKED = (fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]))
+ASKED = (FABRICS, st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]))
 
 
 @given(*ASKED, st.sampled_from(SIMULATED), st.data())

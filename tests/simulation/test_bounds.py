@@ -222,32 +222,30 @@ def test_a_bound_is_that_of_the_thinnest_cut_or_of_the_weakest_partition(fabric:
         assert seconds >= least * (1 - 1e-9)
 
 
+def cables(*ends: tuple[int, int, float]) -> Fabric:
+    """Return NPUs, and a link each way for each cable between two of them."""
+    one, other, rates = zip(*ends, strict=True)
+    return joined([*zip(one, other, strict=True), *zip(other, one, strict=True)], np.array(rates * 2))
+
+
 def boxes(count: int) -> Fabric:
     """Boxes of 8 GPUs, each with 300 GB/s to the switch of its box and 25 GB/s to a switch of all."""
-    gpus = np.arange(8 * count)
-    box, common = 8 * count + gpus // 8, np.full(8 * count, 9 * count)
-    pairs = [(gpus, box, 300.0)] + [(gpus, common, 25.0)] * (count > 1)
-    sources = np.concatenate([end for one, other, _ in pairs for end in (one, other)])
-    destinations = np.concatenate([end for one, other, _ in pairs for end in (other, one)])
-    bandwidths = np.concatenate([np.full(16 * count, rate) for _, _, rate in pairs])
-    kinds = [NodeKind.NPU] * (8 * count) + [NodeKind.SWITCH] * (count + 1)
-    return Fabric("boxes", kinds, sources, destinations, bandwidths, 0.0, 0.0)
+    gpus = range(8 * count)
+    common = [(gpu, 9 * count, 25.0) for gpu in gpus] if count > 1 else []
+    fabric = cables(*((gpu, 8 * count + gpu // 8, 300.0) for gpu in gpus), *common)
+    return evolve(fabric, kinds=np.where(np.arange(len(fabric.kinds)) < 8 * count, NodeKind.NPU, NodeKind.SWITCH))
 
 
 def grid(*sizes: int, rate: float, closed: bool = False) -> Fabric:
-    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed)).to_directed()
-    sources, destinations = np.array(graph.edges).T
-    return Fabric("grid", np.zeros(len(graph)), sources, destinations, rate, 0.0, 0.0)
+    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed))
+    return cables(*((one, other, rate) for one, other in graph.edges))
 
 
 def dgx1() -> Fabric:
     """The hybrid cube mesh: two fully connected quads, and a link between the two of a place; some links are double."""
-    single, double = [(0, 1), (0, 2), (1, 3), (2, 3)], [(0, 3), (1, 2)]
-    pairs = [(x + quad, y + quad, 25.0) for quad in (0, 4) for x, y in single]
-    pairs += [(x + quad, y + quad, 50.0) for quad in (0, 4) for x, y in double]
-    pairs += [(x, x + 4, 50.0) for x in range(4)]
-    sources, destinations, bandwidths = zip(*pairs, *((y, x, rate) for x, y, rate in pairs), strict=True)
-    return Fabric("DGX-1", np.zeros(8), sources, destinations, bandwidths, 0.0, 0.0)
+    quad = [(0, 1, 25.0), (0, 2, 25.0), (1, 3, 25.0), (2, 3, 25.0), (0, 3, 50.0), (1, 2, 50.0)]
+    other = [(x + 4, y + 4, rate) for x, y, rate in quad]
+    return cables(*quad, *other, *((x, x + 4, 50.0) for x in range(4)))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 import math
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import frozen
+from kit import changed
 from small import Log, ends, flows, pipe
 
 from fredfw import Framework
@@ -50,20 +51,17 @@ class Ramping(StatefulSharing):
 
 
 @frozen
-class Answers(Dynamics):
-    answer: Any
-
-    def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> Any:
-        return self.answer(flows, capacities, now)
-
-
-@frozen
 class Answering(StatefulSharing):
     name: ClassVar[str] = "answering"
-    answer: Any = None
+    dynamics: Any = None
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        return Answers(self.answer) if callable(self.answer) else self.answer
+        dynamics: Dynamics = self.dynamics
+        return dynamics
+
+
+def answering(rates: Callable[[ActiveFlows, FloatArray, float], Any]) -> StatefulSharing:
+    return Answering(changed(Ramp, rates=staticmethod(rates)))
 
 
 def test_rates_hold_as_long_as_they_say() -> None:
@@ -118,7 +116,7 @@ def test_flows_may_all_stand_still_for_a_time() -> None:
     def pause(active: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
         return HeldRates(np.full(len(active), 0.0 if now < 2 else capacities[0]), 2.0 if now < 2 else math.inf)
 
-    network = FlowNetwork(pipe(), Answering(pause))
+    network = FlowNetwork(pipe(), answering(pause))
     network.start(flows([100.0]), print)
     network.advance(1.0)
     assert network.stalled() == []
@@ -137,7 +135,7 @@ def test_flows_may_all_stand_still_for_a_time() -> None:
     ],
 )
 def test_an_answer_that_cannot_be_used(answer: Any, said: str) -> None:
-    network = FlowNetwork(pipe(), Answering(answer))
+    network = FlowNetwork(pipe(), answering(answer))
     network.start(flows([100.0]), print)
     with pytest.raises(PluginError, match=said):
         network.advance()
@@ -147,7 +145,7 @@ def test_an_answer_that_cannot_be_used(answer: Any, said: str) -> None:
 
 def test_standing_still_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fredfw.simulation.network._PATIENCE", 5)
-    network = FlowNetwork(pipe(), Answering(lambda active, capacities, now: HeldRates(np.zeros(1), now + 1)))
+    network = FlowNetwork(pipe(), answering(lambda active, capacities, now: HeldRates(np.zeros(1), now + 1)))
     network.start(flows([100.0]), print)
     with pytest.raises(PluginError, match="gave none of 1 flows a rate, 5 times in turn"):
         network.advance()

@@ -1,11 +1,9 @@
 """Links that fail, come back and get slower while a task graph runs."""
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
-from attrs import frozen
 from hypothesis import given, settings, strategies as st
+from kit import changed
 
 from fredfw import Framework, GraphBuilder, Pattern, TaskGraph
 from fredfw.errors import DeadlockError, InputError, SimulationError
@@ -142,17 +140,8 @@ def test_a_job_that_never_gets_through_is_an_error() -> None:
         simulate(message(), event)
 
 
-@frozen
-class Fragile(IdealTransport):
-    name: ClassVar[str] = "fragile"
-
-    @property
-    def ends_with_links(self) -> bool:
-        return True
-
-
 def test_what_a_failure_does_is_up_to_the_transport_and_to_the_event() -> None:
-    fragile = RING.with_defaults(transport=Fragile())
+    fragile = RING.with_defaults(transport=changed(IdealTransport, ends_with_links=True))
     ends, goes_on = (
         FRAMEWORK.simulate_graph(message(), fragile, events=[LinkEvent(BACK, at=0.25, then=then)])
         for then in (None, "reroute")

@@ -1,7 +1,5 @@
 """How transfers wait for each other: in turns on channels, behind what has left, and for room."""
 
-from typing import Any
-
 import pytest
 from attrs import evolve
 
@@ -9,25 +7,19 @@ from fredfw import CollectiveRequest, Pattern, Phase, Schedule, check, sequence
 from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
 
-
-def two_turns(**given: Any) -> Schedule:
-    """Return two exchanges of two steps each along one channel."""
-    step = Phase.of([0, 1], [1, 0], [0, 1], channel=0, turn=0)
-    one = Schedule(Pattern.ALL_GATHER, 2, 8.0, 2, (step, evolve(step, after=(0,))), **given)
-    return parallel([one, one])
+STEP = Phase.of([0, 1], [1, 0], [0, 1], channel=0, turn=0)
+EXCHANGE = Schedule(Pattern.ALL_GATHER, 2, 8.0, 2, (STEP, evolve(STEP, after=(0,))))
+"""Two steps along one channel."""
 
 
 def test_parts_have_turns_of_their_own_and_one_policy_that_is_known() -> None:
-    assert [phase.turn for phase in two_turns().phases] == [0, 0, 1, 1]
-    for key, value in (("policy", "largest-first"), ("release", "sent")):
-        with pytest.raises(ScheduleError, match=f"{key} is '{value}', accepted are"):
-            two_turns(**{key: value})
+    assert [phase.turn for phase in parallel([EXCHANGE, EXCHANGE]).phases] == [0, 0, 1, 1]
+    with pytest.raises(ScheduleError, match="policy is 'largest-first', accepted are"):
+        evolve(EXCHANGE, policy="largest-first")
+    with pytest.raises(ScheduleError, match="release is 'sent', accepted are"):
+        evolve(EXCHANGE, release="sent")
     with pytest.raises(ScheduleError, match="one channel policy"):
-        parallel([two_turns(), two_turns(policy="smallest-first")])
-
-
-def _schedule(*phases: Phase, ranks: int = 3) -> Schedule:
-    return Schedule(Pattern.ALL_REDUCE, ranks, 1e6, 8, phases, proof="none")
+        parallel([EXCHANGE, evolve(EXCHANGE, policy="smallest-first")])
 
 
 def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> None:
@@ -45,8 +37,8 @@ def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> N
 def test_phases_wait_for_earlier_ones_alone_which_composed_schedules_move() -> None:
     for own in (Phase.of(0, 1, 0, behind=(0,)), Phase.of(0, 1, 0, room=(0,))):
         with pytest.raises(ScheduleError, match="waits for phases"):
-            _schedule(own)
-    part = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,), room=(0,)))
+            Schedule(Pattern.ALL_REDUCE, 3, 1e6, 8, [own])
+    part = Schedule(Pattern.ALL_REDUCE, 3, 1e6, 8, [Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,), room=(0,))])
     beside = parallel([part, part]).phases[3]
     assert (beside.after, beside.behind, beside.room) == ((), (2,), (2,))
     behind = sequence(part, part, Pattern.ALL_REDUCE).phases[3]

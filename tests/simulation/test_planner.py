@@ -105,21 +105,16 @@ def test_a_time_below_its_bound_is_noted_unless_the_clock_cannot_tell(now: float
 
 @frozen
 class Hasty(Neighbours):
-    """Half of the bytes, the root ignored, nothing at all, or chunks that there are not."""
+    """Half of the bytes, the root ignored, or chunks that there are not."""
 
     name: ClassVar[str] = "hasty"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.BROADCAST})
     fault: str = "half"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        others = np.arange(1, request.ranks)
-        match self.fault:
-            case "nothing":
-                return None  # type: ignore[return-value]  # that is the fault
-            case "chunks":
-                return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(0, others, 1)])
-            case "root":
-                return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(0, others, 0)])
+        if self.fault in ("chunks", "root"):
+            phase = Phase.of(0, np.arange(1, request.ranks), 1 if self.fault == "chunks" else 0)
+            return Schedule(request.pattern, request.ranks, request.size, 1, [phase])
         return super().schedule(evolve(request, size=request.size / 2), view)
 
 
@@ -133,8 +128,6 @@ def test_a_wrong_schedule_is_an_error_that_names_the_algorithm() -> None:
     )
     with pytest.raises(ScheduleError, match=r"'hasty\(fault=chunks\)' does not .*: phase 0 has a chunk outside 0\.\.0"):
         planner(ring(), Hasty(fault="chunks")).plan(REQUEST, MEMBERS)
-    with pytest.raises(PluginError, match=r"Hasty\.schedule\(\) of 'hasty' returned None; expected a fredfw"):
-        planner(ring(), Hasty(fault="nothing")).plan(REQUEST, MEMBERS)
 
 
 def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
@@ -273,9 +266,7 @@ def test_doubled_bytes_are_the_same_schedule_to_the_last_bit(size: float) -> Non
 def test_a_wrong_word_to_auto_is_an_error_that_names_the_plugin() -> None:
     for about in ("equivalent", "undivided"):
         odd = changed(Neighbours, **{about: lambda *_: DirectAlgorithm()})
-        with pytest.raises(
-            PluginError, match=rf"\.{about}\(\) of 'neighbours' returned .*; expected a configuration of"
-        ):
+        with pytest.raises(PluginError, match=rf"\.{about}\(\) of 'neighbours' returned .* a configuration of"):
             planner(ring(), odd, DirectAlgorithm()).plan(REQUEST, MEMBERS)
     stopped = partial(changed, AlwaysStart, cap=lambda self: 0.0)
     with pytest.raises(PluginError, match=r"\.cap\(\) returned 0\.0; expected bytes per second, more than 0"):

@@ -1,12 +1,12 @@
 """What a transport adds: closed forms at every fidelity, tiers, messages, and answers that cannot be used."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from attrs import evolve, field, frozen
+from kit import changed
 from small import Admitting, deciding, joined, no_trees, started
 
 from fredfw import Call, CollectiveRequest, Costs, Fabric, Framework, MultipathRouter, Transport
@@ -102,31 +102,20 @@ def test_a_call_says_what_is_done_and_bytes_on_links_are_those_on_the_wire() -> 
     assert transport.calls == calls
 
 
-@frozen
-class Library(Fixed):
-    names: Any = ("ring",)
-
-    def algorithms(self, pattern: str) -> Sequence[str] | None:
-        return self.names if pattern == "all-reduce" else None
-
-
 def test_auto_chooses_among_what_the_library_has() -> None:
-    result = FRAMEWORK.simulate_collective(ring(4, Library()), "all-reduce", size="1 KB")
+    def library(names: Any) -> Transport:
+        return changed(Fixed, algorithms=lambda self, pattern: names if pattern == "all-reduce" else None)
+
+    result = FRAMEWORK.simulate_collective(ring(4, library(("ring",))), "all-reduce", size="1 KB")
     assert all(name.startswith("ring") for name in (result.algorithm, *result.candidates))
     for wrong in ("ring", 3, [None]):
         with pytest.raises(PluginError, match=r"algorithms\(\).*a sequence of names, or None"):
-            FRAMEWORK.simulate_collective(ring(4, Library(names=wrong)), "all-reduce", size="1 KB")
+            FRAMEWORK.simulate_collective(ring(4, library(wrong)), "all-reduce", size="1 KB")
 
 
 def test_whether_transfers_wait_for_their_receivers_is_true_or_false() -> None:
-    @frozen
-    class Wrong(Fixed):
-        @property
-        def rendezvous(self) -> Any:
-            return "sometimes"
-
     with pytest.raises(PluginError, match=r"rendezvous.*'sometimes'.*True or False"):
-        seconds(ring(4, Wrong()), fidelity="exact")
+        seconds(ring(4, changed(Fixed, rendezvous="sometimes")), fidelity="exact")
 
 
 def test_few_steps_are_fastest_where_steps_cost() -> None:

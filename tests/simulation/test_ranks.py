@@ -101,14 +101,6 @@ def test_phases_side_by_side_over_one_link_are_not_folded() -> None:
     assert is_folded(on, schedule, on.npus[None, :])
 
 
-def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
-    on = FRAMEWORK.topology("optical-ring", npus=8).build()
-    result = FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring")
-    with pytest.warns(DeprecationWarning, match="'stepwise' is now 'exact'; phases stay whole"):
-        stepwise = FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring", fidelity="stepwise")
-    assert result.duration == pytest.approx(stepwise.duration, rel=1e-12)
-
-
 PAIR = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True),))
 PAIRS = np.array([[0, 2], [1, 4], [3, 5]])
 
