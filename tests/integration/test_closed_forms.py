@@ -95,10 +95,8 @@ def test_direct(fidelity: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["direct", "in-network"])
 def test_point_to_point(algorithm: str) -> None:
-    fabric = fred("D")
     for group, hops in ([0, 1], 2), ([0, 19], 4):
-        found = duration(fabric, "point-to-point", algorithm, "exact", group=group)
-        assert found == pytest.approx(hops * LATENCY + S / BETA, rel=1e-9)
+        check(fred("D"), algorithm, "exact", {"point-to-point": hops * LATENCY + S / BETA}, group=group)
 
 
 def test_auto_tries_the_variants_that_do_a_mesh_justice_and_the_trees_that_use_all_of_its_links() -> None:

@@ -67,31 +67,23 @@ def test_parts_run_one_after_the_other(repeat: int) -> None:
     assert (network.statistics.splits, network.statistics.batches, network.statistics.flows) == (4, 5, 5)
 
 
-THREE = Split((np.array([0]), np.array([2, 1]), np.array([3])))
-thirds = deciding(lambda all_, _: THREE if len(all_.volumes) == 4 else Start())
+def ended(admission: Callable[[], Admission], flow_set: FlowSet) -> list[tuple[float, list[int]]]:
+    return ends(FlowNetwork(pipe(admission=admission)), flow_set)
 
 
-@pytest.mark.parametrize(
-    ("admission", "flow_set", "expected"),
-    [
-        # Activity 2 has no flows; those of the others are in parts 0, 1 and 1, 2. The first takes 1.5 s; then two flows
-        # have 50 B/s each: one until 3.5 s, 100 bytes left of the other at 100 B/s until 4.5 s.
-        (
-            thirds,
-            flows([100.0, 200.0, 100.0, 100.0], activity=np.array([0, 1, 0, 1]), activities=3),
-            [(0.0, [2]), (4.0, [0]), (6.5, [1])],
-        ),
-        # A part keeps its caps, and pays its setup.
-        (halves, flows([100.0, 100.0], caps=np.array([10.0, 50.0]), setup=3.0), [(13.5, [0]), (19.0, [1])]),
-        # The setup of circuits that stay is paid once, and that of parts at each turn.
-        (Circuits, flows([100.0], repeat=4), [(1.0 + 4 * 1.5, [0])]),
-        (Circuits, flows([100.0, 100.0], repeat=4), [(4 * 2.5, [0]), (8 * 2.5, [1])]),
-    ],
-)
-def test_when_activities_in_parts_end(
-    admission: Callable[[], Admission], flow_set: FlowSet, expected: list[tuple[float, list[int]]]
-) -> None:
-    assert ends(FlowNetwork(pipe(admission=admission)), flow_set) == expected
+def test_an_activity_ends_with_its_last_part() -> None:
+    three = Split((np.array([0]), np.array([2, 1]), np.array([3])))
+    thirds = deciding(lambda all_, _: three if len(all_.volumes) == 4 else Start())
+    # Activity 2 has no flows; those of the others are in parts 0, 1 and 1, 2.
+    flow_set = flows([100.0, 200.0, 100.0, 100.0], activity=np.array([0, 1, 0, 1]), activities=3)
+    # 1.5 s; two flows at 50 B/s from then: one until 3.5 s, 100 bytes left of the other at 100 B/s until 4.5 s.
+    assert ended(thirds, flow_set) == [(0.0, [2]), (4.0, [0]), (6.5, [1])]
+
+
+def test_a_part_keeps_its_caps_and_pays_its_setup_at_each_turn() -> None:
+    assert ended(halves, flows([100.0, 100.0], caps=np.array([10.0, 50.0]), setup=3.0)) == [(13.5, [0]), (19.0, [1])]
+    assert ended(Circuits, flows([100.0], repeat=4)) == [(1.0 + 4 * 1.5, [0])]  # circuits that stay
+    assert ended(Circuits, flows([100.0, 100.0], repeat=4)) == [(4 * 2.5, [0]), (8 * 2.5, [1])]
 
 
 @pytest.mark.parametrize(("npus", "split"), [(2, True), (5, True), (2, False), (5, False)])

@@ -26,10 +26,8 @@ def start(given: Any) -> dict[int, float]:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, {0: 3.0, 1: 3.0}),
         ({"volumes": np.array([4, 0])}, {0: 2.0, 1: 1.0}),
         ({"activity": np.zeros(2, dtype=np.int32), "activities": 1}, {0: 3.0}),
-        ({"caps": np.array([2.0, np.inf])}, {0: 5.0, 1: 3.0}),
     ],
 )
 def test_what_fits_is_carried(changes: dict[str, Any], expected: dict[int, float]) -> None:

@@ -9,7 +9,6 @@ from small import ends, flows, pipe
 
 from fredfw.fabric import FlowSet, Routes
 from fredfw.simulation import FlowNetwork
-from fredfw.simulation.ways import Way, Ways
 
 ONCE: dict[str, Any] = {"repeat": 4, "setup": 3.0, "setup_once": True}
 NOTHING = FlowSet(Routes.of([], []), np.zeros(0), np.zeros(0, dtype=np.intp), 2)
@@ -40,30 +39,6 @@ def test_flows_that_have_ended_are_forgotten_without_a_search_for_rings_of_refer
         assert gone() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(first: bool) -> None:
-    on, seen = FlowNetwork(pipe(1.0)), list[tuple[str, float]]()
-
-    def note(name: str, _: object) -> None:
-        seen.append((name, on.now))
-
-    routes = flows([1.0], latency=0.0).routes
-    way = Way(Ways(routes, lambda flow, router: routes), 0)
-    on.schedule(4.0, partial(note, "timer", None))
-    names = ["single", "set"] if first else ["set", "single"]
-    for name in names:
-        if name == "single":
-            on.send(way, 1.0, partial(note, name))
-        else:
-            on.start(flows([1.0, 1.0], latency=0.0, apart=False), partial(note, name))
-    on.send(way, 1.0, partial(note, "last"))
-    on.advance()
-    # Four of a byte share a byte per second; what they end with becomes known later than the timer.
-    assert seen == [(name, 4.0) for name in ("timer", *names, "last")]
-    assert on.statistics.events == 1
-    assert on.link_bytes()[""].tolist() == [4.0]
 
 
 def test_equal_times_run_by_priority_then_first_come() -> None:

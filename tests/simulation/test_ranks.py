@@ -9,8 +9,9 @@ from small import Fixed, Log, by_rank, derived, executor, started
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.fabric import Fabric, FlowSet
+from fredfw.fidelities import EXACT, RENDEZVOUS
 from fredfw.framework import Framework
-from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, StrictLinks
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, SharingPolicy, StrictLinks
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder
 
@@ -130,12 +131,17 @@ def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
 # --- others come to the links
 
 
+STRICT = StrictLinks()
+ONE_BY_ONE = derived(STRICT)
+"""The same, which is not folded."""
+
+
 def disturbed(
-    case: tuple[Fabric, Schedule, IntArray], when: float, what: str, *, one_by_one: bool = False
+    case: tuple[Fabric, Schedule, IntArray], when: float, what: str, sharing: SharingPolicy
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of groups, and all bytes by link, where something happens ``when``; others have priority."""
     on, schedule, members = case
-    network = FlowNetwork(on, derived(StrictLinks()) if one_by_one else StrictLinks())
+    network = FlowNetwork(on, sharing)
     ends = np.full(len(members), np.nan)
 
     def ended(done: IntArray) -> None:
@@ -167,8 +173,8 @@ def test_what_is_folded_goes_on_flow_by_flow_when_others_come(
 ) -> None:
     on, schedule, members = case
     when = share * float(simulated(on, schedule, on.npus[members]).max())
-    found, moved = disturbed(case, when, what)
-    expected, sent = disturbed(case, when, what, one_by_one=True)
+    found, moved = disturbed(case, when, what, STRICT)
+    expected, sent = disturbed(case, when, what, ONE_BY_ONE)
     assert found == pytest.approx(expected, rel=1e-9, nan_ok=True)
     assert moved == pytest.approx(sent, rel=1e-7, abs=1e-6)
 
@@ -195,12 +201,7 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
 
 
 def staggered(
-    case: tuple[Fabric, Schedule, IntArray],
-    delays: list[float],
-    when: float,
-    *,
-    rendezvous: bool,
-    one_by_one: bool = False,
+    case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, fidelity: str, sharing: SharingPolicy
 ) -> FloatArray:
     """Return when ranks are through that enter after ``delays``, and when the last entered that each waits for.
 
@@ -217,9 +218,9 @@ def staggered(
         builder.build(),
         on,
         collectives={schedule.pattern: (Fixed(schedule),), None: (DirectAlgorithm(),)},
-        sharing=derived(StrictLinks()) if one_by_one else StrictLinks(),
+        sharing=sharing,
         priorities={"others": 0, "dp": 1},
-        fidelity="per-rank-rendezvous" if rendezvous else "exact",
+        fidelity=fidelity,
     ).run()
     spans = zip(timeline.task, timeline.end, timeline.start, timeline.ranks, strict=True)
     rows = [(rank, end, start) for task, end, start, ranks in spans if task == reduce for rank in ranks]
@@ -227,20 +228,18 @@ def staggered(
 
 
 DELAYS = st.one_of(st.sampled_from([0.0, 5.0, 13.0]), st.floats(0.0, 60.0))
-RINGS = uneven(fabric("torus", dimensions=[3, 2]), 0), np.arange(6)[None, :]
+TORUS, RANKS = uneven(fabric("torus", dimensions=[3, 2]), 0), np.arange(6)[None, :]
+RINGS = TORUS, by("hierarchical", TORUS, RANKS, Pattern.ALL_REDUCE), RANKS
 
 
 # Others come to the links when a rank waits for its next phase, and another has not entered the first.
-@example(
-    (RINGS[0], by("hierarchical", *RINGS, Pattern.ALL_REDUCE), RINGS[1]), [0.0, 13.0, 5.0, 0.0, 0.0, 0.0], 12.0, False
-)
+@example(RINGS, [0.0, 13.0, 5.0, 0.0, 0.0, 0.0], 12.0, EXACT)
 @settings(max_examples=20, deadline=None)
-@given(lonely(), st.lists(DELAYS, min_size=8, max_size=8), st.floats(1.0, 60.0), st.booleans())
+@given(lonely(), st.lists(DELAYS, min_size=8, max_size=8), st.floats(1.0, 60.0), st.sampled_from([EXACT, RENDEZVOUS]))
 def test_entries_that_nobody_knows_yet_are_foreseen_as_they_come(
-    case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, rendezvous: bool
+    case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, fidelity: str
 ) -> None:
     """A fold that some have not entered, until others come to the links, says what events say."""
     for disturbed_at in (0.0, when):
-        found = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
-        expected = staggered(case, delays, disturbed_at, rendezvous=rendezvous, one_by_one=True)
+        found, expected = (staggered(case, delays, disturbed_at, fidelity, sharing) for sharing in (STRICT, ONE_BY_ONE))
         assert found == pytest.approx(expected, rel=1e-9)
