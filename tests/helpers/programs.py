@@ -1,4 +1,4 @@
-"""Random programs that are plain data: a fabric, rules, a task graph and what happens meanwhile.
+"""Random programs: a fabric, rules, a task graph and what happens meanwhile.
 
 ``program(7)`` is the same in every release. It names only what the release before the engine in C++ had, too, so that
 both can be asked what it takes.
@@ -6,144 +6,87 @@ both can be asked what it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
 import numpy as np
 from attrs import evolve, frozen
+from small import Admitting
 
 from fredfw import GraphBuilder, TaskGraph
 from fredfw.experiment.results import GraphResult
-from fredfw.fabric import Decision, Fabric, FlowSet, IdealTransport, MemoryTier, Routes, with_memories
-from fredfw.fabric.admission import Admission, AdmissionPolicy, Decompose, Split, Start, Wait
+from fredfw.fabric import Decision, Fabric, FlowSet, IdealTransport, MemoryTier, Routes, Transport, with_memories
+from fredfw.fabric.admission import Admission, Decompose, Split, Start, Wait
 from fredfw.framework import Framework
-from fredfw.simulation import LinkEvent, MaxMin
+from fredfw.simulation import CircuitPreempt, LinkEvent, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin
 from fredfw.workloads.composition import JobGraph, composed
 
 FIDELITIES = "compressed", "stepwise", "per-rank", "per-rank-rendezvous"
-LABELS = "dp", "mp", "pp", "background"
+LABELS = "dp", "mp", "pp"
 # What a program takes is a small multiple of this, whatever its fabric.
 SCALE = 1e-4
 FRAMEWORK = Framework()
-
-
-@frozen
-class Named:
-    """A plugin with its fields, such as ``torus`` with ``dimensions``."""
-
-    name: str
-    fields: Mapping[str, Any] = {}
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """What an experiment says of it."""
-        return {"name": self.name, **self.fields}
-
-
-@frozen
-class Task:
-    """A task: what a method of ``GraphBuilder`` takes."""
-
-    kind: str  # name of the method
-    ranks: tuple[int, ...] = ()  # of a computation or a wait; source and destination of a send
-    groups: tuple[tuple[int, ...], ...] = ()  # ranks of each group of the other kinds
-    size: float = 0.0  # bytes, as the method means them
-    seconds: float = 0.0  # of a computation or a wait
-    label: str = "mp"  # what its time is charged to
-    after: tuple[int, ...] = ()  # earlier tasks of the job
-    pattern: str = ""  # of a collective
-    root: int = 0  # of a rooted collective
-    sizes: tuple[Any, ...] = ()  # bytes from each member to each, for each group of an all-to-all-v
-    ends: tuple[int, ...] | str = ()  # controllers of a load or store, or the name of a memory tier
-    send: int = -1  # task that a receive belongs to
-    block: int = -1  # number of the repeated block that it is in, or -1
-
-
-@frozen
-class Job:
-    ranks: int  # how many
-    tasks: tuple[Task, ...]  # what they do, in order
-    repeats: tuple[int, ...] = ()  # how often each block runs
-    start: float = 0.0  # seconds before which nothing begins
-    iterations: int = 1  # how often all of it is done
-
-    def graph(self) -> TaskGraph:
-        builder = GraphBuilder(self.ranks)
-        at = 0
-        while at < len(self.tasks):
-            stop, block = at + 1, self.tasks[at].block
-            while block >= 0 and stop < len(self.tasks) and self.tasks[stop].block == block:
-                stop += 1
-            with builder.repeated(self.repeats[block]) if block >= 0 else nullcontext():
-                for number in range(at, stop):
-                    _add(builder, f"task {number}", self.tasks[number])
-            at = stop
-        return builder.build()
+Table = Mapping[str, Any]  # what an experiment says of a plugin: its name and its fields
 
 
 @frozen
 class Program:
     seed: int  # what it was drawn with
-    topology: Named  # what the links are
-    uneven: int  # seed of factors of bandwidths and latencies, one of each for each link, or -1 for none; see fabric
-    memories: tuple[Mapping[str, Any], ...]  # fields of memory tiers
-    sharing: Named | None  # the sharing policy, or None for the fabric's own; asked-max-min is the policy Asked
-    admission: str  # name of one of ADMISSIONS, or empty for the fabric's own
-    transport: Named | None  # the transport, or None for the fabric's own
-    collectives: Mapping[str, tuple[Named, ...]]  # algorithms by pattern, the first that can serve a request is taken
-    placement: tuple[int, ...]  # NPU of each rank of all jobs
-    jobs: tuple[Job, ...]  # what is done
-    priorities: tuple[str, ...]  # labels, the highest class first
-    events: tuple[Mapping[str, Any], ...]  # fields of link events
+    topology: Table  # what the links are
+    uneven: int  # seed of factors of bandwidths and latencies, one of each for each link, or -1 for none
+    memories: tuple[MemoryTier, ...]
+    sharing: SharingPolicy | None  # None for the fabric's own
+    admission: type[Admission] | None  # None for the fabric's own
+    transport: Transport | None  # None for the fabric's own
+    collectives: Mapping[str, Sequence[Table | str]]  # by pattern; the first that can serve a request is taken
+    placement: Sequence[int]  # NPU of each rank of all jobs
+    jobs: tuple[JobGraph, ...]  # what is done
+    priorities: Sequence[str]  # labels, the highest class first
+    events: tuple[LinkEvent, ...]
     fidelity: str  # one of FIDELITIES
 
     def fabric(self) -> Fabric:
-        is_asked = self.sharing is not None and self.sharing.name == Asked.name
-        tiers = [MemoryTier(**fields) for fields in self.memories]
-        return with_memories(links(self.topology, self.uneven), tiers).with_defaults(
-            sharing=Asked() if is_asked else _configured(FRAMEWORK.plugins.sharing_policies, self.sharing),
-            transport=_configured(FRAMEWORK.plugins.transports, self.transport),
-            admission=Controlled(self.admission) if self.admission else None,
+        return with_memories(links(self.topology, self.uneven), self.memories).with_defaults(
+            sharing=self.sharing,
+            transport=self.transport,
+            admission=Admitting(self.admission) if self.admission else None,
         )
 
     def graph(self) -> TaskGraph:
-        if len(self.jobs) == 1 and not self.jobs[0].start and self.jobs[0].iterations == 1:
-            return self.jobs[0].graph()
-        jobs = enumerate(self.jobs)
-        return composed([JobGraph(f"job{n}", n, job.graph(), job.start, job.iterations) for n, job in jobs])
+        return composed(self.jobs) if is_composed(self.jobs) else self.jobs[0].graph
 
     def perturbed(self, seed: int, by: float) -> Program:
         """Return the same with every volume changed by a random share of at most ``by``."""
-        random = Random(seed)
+        random = np.random.default_rng(seed)
 
-        def changed(value: Any) -> Any:
-            if isinstance(value, tuple):
-                return tuple(map(changed, value))
-            return value * (1 + by * random.uniform(-1, 1))
+        def changed(graph: TaskGraph) -> TaskGraph:
+            tables = (graph.bytes, *graph.split_tables)
+            sizes, *splits = (one * random.uniform(1 - by, 1 + by, one.shape) for one in tables)
+            return evolve(graph, bytes=sizes, split_tables=tuple(splits))
 
-        def tasks(job: Job) -> tuple[Task, ...]:
-            return tuple(evolve(one, size=changed(one.size), sizes=changed(one.sizes)) for one in job.tasks)
-
-        return evolve(self, jobs=tuple(evolve(job, tasks=tasks(job)) for job in self.jobs))
+        return evolve(self, jobs=tuple(evolve(job, graph=changed(job.graph)) for job in self.jobs))
 
     def run(self, fabric: Fabric | None = None) -> GraphResult:
         return FRAMEWORK.simulate_graph(
             self.graph(),
             self.fabric() if fabric is None else fabric,
             placement=self.placement,
-            collectives={name: [one.table for one in listed] for name, listed in self.collectives.items()},
+            collectives=self.collectives,
             priorities=self.priorities,
             fidelity=self.fidelity,
-            events=[LinkEvent(**fields) for fields in self.events],
+            events=self.events,
         )
 
 
-def links(topology: Named, uneven: int = -1) -> Fabric:
+def is_composed(jobs: Sequence[JobGraph]) -> bool:
+    return len(jobs) > 1 or jobs[0].start > 0 or jobs[0].iterations > 1
+
+
+def links(topology: Table, uneven: int = -1) -> Fabric:
     """Return a fabric with its own policies; ``uneven`` is a seed, or -1."""
     # Presets of machines had no transport when programs were recorded.
-    fabric = FRAMEWORK.topology(topology.name, **topology.fields).build().with_defaults(transport=IdealTransport())
+    fabric = FRAMEWORK.topology(**topology).build().with_defaults(transport=IdealTransport())
     if uneven < 0:
         return fabric
     random, count = Random(uneven), len(fabric.bandwidths)
@@ -217,28 +160,13 @@ class NoTrees(Admission):
         return Decompose("a tree") if many and active else Start()
 
 
-ADMISSIONS: Mapping[str, Callable[[], Admission]] = {
-    one.__name__: one for one in (OneAtATime, FewAtATime, Halves, Circuits, Capped, NoTrees)
-}
-
-
-@frozen
-class Controlled(AdmissionPolicy):
-    name: ClassVar[str] = "controlled"
-
-    rule: str
-
-    def begin(self, fabric: Fabric) -> Admission:
-        return ADMISSIONS[self.rule]()
-
-
 # --- drawing
 
 
 def program(seed: int) -> Program:
     random = Random(seed)
     topology = _topology(random)
-    uneven = random.randrange(10**6) if random.random() < 0.4 and topology.name != "optical-ring" else -1
+    uneven = random.randrange(10**6) if random.random() < 0.4 and topology["name"] != "optical-ring" else -1
     fabric = links(topology, uneven)
     npus = len(fabric.npus)
     memories = _memories(random, npus) if random.random() < 0.2 else ()
@@ -248,16 +176,12 @@ def program(seed: int) -> Program:
         first = random.randint(2, npus - 2)
         parts = [first, npus - first]
     dense = fabric.offers.reduces and random.random() < 0.7
-    jobs = tuple(
-        _job(random, ranks, fabric, [one["name"] for one in memories], number, dense=dense)
-        for number, ranks in enumerate(parts)
-    )
+    tiers = [one.name for one in memories]
+    drawn_jobs = [_job(random, ranks, fabric, tiers, number, dense=dense) for number, ranks in enumerate(parts)]
+    jobs = tuple(job for job, _ in drawn_jobs)
     placement = list(range(sum(parts))) if random.random() < 0.5 else random.sample(range(npus), sum(parts))
-    is_composed = len(jobs) > 1 or jobs[0].start or jobs[0].iterations > 1
     labels = [
-        f"job{number}/{label}" if is_composed else label
-        for number, job in enumerate(jobs)
-        for label in sorted({task.label for task in job.tasks if task.kind not in _UNLABELLED})
+        f"{job.name}/{label}" if is_composed(jobs) else label for job, mine in drawn_jobs for label in sorted(mine)
     ]
     priorities = random.sample(labels, random.randint(0, min(3, len(labels)))) if random.random() < 0.5 else []
     return Program(
@@ -269,9 +193,9 @@ def program(seed: int) -> Program:
         admission=_admission(random, topology, fabric),
         transport=_transport(random) if random.random() < 0.2 else None,
         collectives=_collectives(random, trees=dense),
-        placement=tuple(placement),
+        placement=placement,
         jobs=jobs,
-        priorities=tuple(priorities),
+        priorities=priorities,
         events=tuple(_events(random, fabric)) if random.random() < 0.25 else (),
         fidelity=random.choice(FIDELITIES),
     )
@@ -326,7 +250,7 @@ TOPOLOGIES: Sequence[tuple[str, Mapping[str, Any]]] = (
 )
 
 
-def _topology(random: Random) -> Named:
+def _topology(random: Random) -> Table:
     name, choices = random.choice(TOPOLOGIES)
     fields = drawn(random, choices)
     if name == "mesh2d":
@@ -340,7 +264,7 @@ def _topology(random: Random) -> Named:
         fields |= {"bandwidths": ("100 GB/s",), "in_network": random.random() < 0.8}
     elif name == "fred":
         fields["variant"] = random.choice("ABBBCDDD")
-    return Named(name, fields)
+    return {"name": name, **fields}
 
 
 TIER: Mapping[str, Any] = {
@@ -351,98 +275,98 @@ TIER: Mapping[str, Any] = {
 }
 
 
-def _memories(random: Random, npus: int) -> tuple[Mapping[str, Any], ...]:
-    def tier(name: str) -> Mapping[str, Any]:
-        fields = {"name": name, **drawn(random, TIER)}
+def _memories(random: Random, npus: int) -> tuple[MemoryTier, ...]:
+    def tier(name: str) -> MemoryTier:
+        fields = drawn(random, TIER)
         if fields["scope"] == "node":
             fields["npus"] = random.choice([one for one in (1, 2, 3, 4) if npus % one == 0])
         if fields["scope"] != "npu":
             fields["in_network"] = random.random() < 0.4
         if fields["scope"] == "fabric":
             fields["memories"] = random.choice([1, 2])
-        return fields
+        return MemoryTier(name=name, **fields)
 
     return tuple(tier(f"tier{number}") for number in range(random.choice([1, 1, 2])))
 
 
-def _sharing(random: Random, labels: Sequence[str]) -> Named | None:
-    kind = random.choice(
-        ["", "", "", "max-min", "asked-max-min", "weighted-max-min", "strict-links", "circuit-preempt"]
-    )
-    if kind == "weighted-max-min":
-        return Named(kind, {"weights": {label: random.choice([0.5, 2.0, 3.0]) for label in labels}})
-    return Named(kind) if kind else None
+def _sharing(random: Random, labels: Sequence[str]) -> SharingPolicy | None:
+    kind = random.choice([None, None, None, MaxMin, Asked, WeightedMaxMin, StrictLinks, CircuitPreempt])
+    if kind is WeightedMaxMin:
+        return WeightedMaxMin({label: random.choice([0.5, 2.0, 3.0]) for label in labels})
+    return kind and kind()
 
 
 COSTS = {"launch": [0.0, 1e-6, 7e-6], "step": [0.0, 3e-7], "message": [0.0, 2e-7], "efficiency": [1.0, 0.9]}
 
 
-def _transport(random: Random) -> Named:
+def _transport(random: Random) -> Transport:
     fields = drawn(random, COSTS)
     fields |= {name: rate for name, rate in (("cap", 1e10), ("reduction", 5e10)) if random.random() < 0.3}
-    return Named("alpha-beta", fields)
+    return FRAMEWORK.plugins.transports.get("alpha-beta")(**fields)
 
 
-def _admission(random: Random, topology: Named, fabric: Fabric) -> str:
+def _admission(random: Random, topology: Table, fabric: Fabric) -> type[Admission] | None:
     if fabric.defaults.admission.name != "open":
-        return ""
-    if topology.name == "switch" and fabric.offers.reduces:
-        return random.choice(["", NoTrees.__name__, NoTrees.__name__])
-    return random.choice([*[""] * 12, *sorted(ADMISSIONS.keys() - {NoTrees.__name__})])
+        return None
+    if topology["name"] == "switch" and fabric.offers.reduces:
+        return random.choice([None, NoTrees, NoTrees])
+    return random.choice([*[None] * 12, Capped, Circuits, FewAtATime, Halves, OneAtATime])
 
 
-def _collectives(random: Random, *, trees: bool) -> dict[str, tuple[Named, ...]]:
-    chunks = {"chunks": random.choice([1, 2, 4, 16])}
+def _collectives(random: Random, *, trees: bool) -> dict[str, list[Table | str]]:
+    chunks = random.choice([1, 2, 4, 16])
+    ring = {"name": "ring", "chunks": chunks}
     reducing = (
-        *(Named("ring", chunks), Named("ring", {**chunks, "rotated": True}), Named("recursive-halving-doubling")),
-        *(Named("hierarchical", {"chunks": chunks["chunks"]}), Named("hierarchical", {"chunks": 3, "orders": "all"})),
-        *(Named("direct"), Named("torus-ring"), Named("swing"), Named("themis", {"chunks": 8}), Named("h-ring")),
-        *(Named("in-network"), Named("in-network"), Named("forest")),
+        *(ring, {**ring, "rotated": True}, "recursive-halving-doubling"),
+        *({"name": "hierarchical", "chunks": chunks}, {"name": "hierarchical", "chunks": 3, "orders": "all"}),
+        *("direct", "torus-ring", "swing", {"name": "themis", "chunks": 8}, "h-ring"),
+        *("in-network", "in-network", "forest"),
     )
-    last = Named("ring", {"chunks": 1})
-    others = {
-        "all-to-all": (Named("direct"), Named("ring", chunks), Named("bruck"), Named("in-network")),
-        "broadcast": (Named("tree", chunks), Named("direct"), Named("ring", chunks), Named("in-network")),
-        "reduce": (Named("tree", {"chunks": 1}), Named("direct"), Named("ring", chunks), Named("in-network")),
-        "gather": (Named("direct"), Named("ring", chunks)),
-        "scatter": (Named("direct"), Named("ring", chunks)),
-    }
-    own = {
-        "all-reduce": (*reducing, Named("tree", chunks), Named("wrht")),
+    tree = {"name": "tree", "chunks": chunks}
+    known: Mapping[str, Sequence[Table | str]] = {
+        "all-reduce": (*reducing, tree, "wrht"),
         "reduce-scatter": reducing,
         "all-gather": reducing,
+        "all-to-all": ("direct", ring, "bruck", "in-network"),
+        "broadcast": (tree, "direct", ring, "in-network"),
+        "reduce": ({"name": "tree", "chunks": 1}, "direct", ring, "in-network"),
+        "gather": ("direct", ring),
+        "scatter": ("direct", ring),
     }
-    first = (Named("in-network"),) if trees else ()
-    chosen = {pattern: (*first, *random.sample(listed, 2), last) for pattern, listed in {**own, **others}.items()}
-    return {**chosen, "default": (Named("direct"),)}
+    first, last = ["in-network"] * trees, {"name": "ring", "chunks": 1}
+    chosen = {pattern: [*first, *random.sample(listed, 2), last] for pattern, listed in known.items()}
+    return {**chosen, "default": ["direct"]}
 
 
-def _events(random: Random, fabric: Fabric) -> Iterator[dict[str, Any]]:
+def _events(random: Random, fabric: Fabric) -> Iterator[LinkEvent]:
     def some() -> str:
         return fabric.link_name(random.randrange(len(fabric.bandwidths)))
 
     if random.random() < 0.2:
-        yield {"links": some(), "mtbf": 10 * SCALE, "mttr": SCALE, "seed": random.randrange(100)}
+        yield LinkEvent(some(), mtbf=10 * SCALE, mttr=SCALE, seed=random.randrange(100))
         return  # where another link stays away for ever, this one would come and go for long
     for _ in range(random.randint(1, 3)):
         name, at = some(), SCALE * random.choice([0.1, 0.5, random.random() * 5])
         if random.random() < 0.4:
-            yield {"links": name, "action": "degrade", "at": at, "factor": random.choice([0.1, 0.5])}
+            yield LinkEvent(name, "degrade", at=at, factor=random.choice([0.1, 0.5]))
         else:
-            yield {"links": name, "action": "fail", "at": at}
+            yield LinkEvent(name, "fail", at=at)
         if random.random() < 0.85:
-            yield {"links": name, "action": "restore", "at": at + SCALE * random.uniform(0.05, 10)}
+            yield LinkEvent(name, "restore", at=at + SCALE * random.uniform(0.05, 10))
 
 
 # --- tasks
 
 
-def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool) -> Job:
-    draw = _Tasks(random, ranks, float(np.median(fabric.bandwidths)), len(fabric.controllers), tiers, dense=dense)
+def _job(
+    random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool
+) -> tuple[JobGraph, set[str]]:
+    """Return a job and the labels of its communication."""
+    tasks = _Tasks(random, ranks, float(np.median(fabric.bandwidths)), len(fabric.controllers), tiers, dense=dense)
     start = random.choice([0.0, 0.0, SCALE * random.uniform(0.1, 3)]) if number else 0.0
     iterations = random.choice([1, 1, 1, 2])
-    draw.draw(random.choice([3, 6, 10, 18]) // (iterations if number == 0 else 2 * iterations) + 1)
-    return Job(ranks, tuple(draw.tasks), tuple(draw.repeats), start, iterations)
+    tasks.draw(random.choice([3, 6, 10, 18]) // (iterations if number == 0 else 2 * iterations) + 1)
+    return JobGraph(f"job{number}", number, tasks.builder.build(), start, iterations), tasks.labels
 
 
 class _Tasks:
@@ -454,92 +378,93 @@ class _Tasks:
     def __init__(
         self, random: Random, ranks: int, bandwidth: float, controllers: int, tiers: Sequence[str], *, dense: bool
     ) -> None:
-        self.tasks: list[Task] = []
-        self.repeats: list[int] = []
+        self.builder, self.count = GraphBuilder(ranks), 0
+        self.labels: set[str] = set()  # of what is communicated
         self.random, self.ranks, self.bandwidth = random, ranks, bandwidth
         self.controllers, self.tiers, self.dense = controllers, tiers, dense
         # Where tasks are alike, they tie.
         self.sizes = [self.drawn_size() for _ in range(random.choice([1, 3, 20]))]
 
+    def add(self, kind: str, *given: Any, **fields: Any) -> int:
+        """Add a task by a method of ``GraphBuilder``; those whose label is their own, or another's, give none."""
+        task: int = getattr(self.builder, kind)(f"task {self.count}", *given, **fields)
+        self.count += 1
+        self.labels.update({fields["label"]} if "label" in fields else ())
+        return task
+
     def draw(self, count: int) -> None:
         """Add some ``count`` tasks, in blocks in part, and messages in the background."""
         random = self.random
-        while len(self.tasks) < count:
-            block, first = -1, 0
+        while self.count < count:
             if random.random() < 0.12:
-                block, first = len(self.repeats), len(self.tasks)
-                self.repeats.append(random.choice([2, 3, 5]))
-            for _ in range(1 if block < 0 else random.randint(1, 4)):
-                self.one(block, first)
+                with self.builder.repeated(random.choice([2, 3, 5])):
+                    for _ in range(random.randint(1, 4)):
+                        self.one()
+            else:
+                self.one()
         if random.random() < 0.15:
             self.background(random.randint(1, 5))
 
     def background(self, messages: int) -> None:
         """Add messages between random ranks at random times, whatever the others do."""
-        last: dict[int, tuple[int, ...]] = {}
+        last: dict[int, list[int]] = {}
         for _ in range(messages):
-            ends = tuple(self.random.sample(range(self.ranks), 2))
-            gap, before = SCALE * self.random.expovariate(2), last.get(ends[0], ())
-            last[ends[0]] = (len(self.tasks),)
-            self.tasks.append(Task("wait", ends[:1], seconds=gap, after=before, label="waiting"))
-            self.tasks.append(Task("send", ends, size=self.size(), label="background", after=last[ends[0]]))
-            self.tasks.append(Task("receive", send=len(self.tasks) - 1))
+            source, destination = self.random.sample(range(self.ranks), 2)
+            gap = SCALE * self.random.expovariate(2)
+            last[source] = [self.add("wait", [source], seconds=gap, after=last.get(source, []))]
+            given = source, destination, self.size()
+            self.add("receive", self.add("send", *given, label="background", after=last[source]))
 
-    def one(self, block: int, first: int) -> None:
-        """Add one task, or a send and its receive, in ``block``, whose first task is ``first``."""
+    def one(self) -> None:
+        """Add one task, or a send and its receive."""
         random = self.random
         kinds = ["compute"] * 4 + ["collective"] * 5 + ["all_to_all_v", "transfer", "message", "message", "wait"]
         kinds += ["load", "store"] * (2 if self.controllers or self.tiers else 0)
         kinds += ["collective"] * (8 if self.dense else 0)
-        kind = random.choice(kinds)
-        label = random.choice(LABELS[:3])
-        shared: dict[str, Any] = {"after": self.after(), "block": block}
+        kind, label, after = random.choice(kinds), random.choice(LABELS), self.after()
         if kind == "compute":
-            chosen = self.some() if random.random() < 0.5 else tuple(range(self.ranks))
+            ranks = self.some() if random.random() < 0.5 else range(self.ranks)
             seconds = random.choice([0.0, SCALE / 10, SCALE / 10, SCALE * random.random()])
-            self.tasks.append(Task(kind, chosen, seconds=seconds, label="compute", **shared))
+            self.add(kind, ranks, seconds=seconds, after=after)
         elif kind == "wait":
             seconds = random.choice([0.0, SCALE * random.random()])
-            self.tasks.append(Task(kind, self.some(), seconds=seconds, label="waiting", **shared))
+            self.add(kind, self.some(), seconds=seconds, after=after)
         elif kind == "message":
-            ends = tuple(random.sample(range(self.ranks), 2))
-            self.tasks.append(Task("send", ends, size=self.size(), label=label, **shared))
-            send = len(self.tasks) - 1
+            source, destination = random.sample(range(self.ranks), 2)
+            send = self.add("send", source, destination, self.size(), label=label, after=after)
             if random.random() < 0.3:
-                seconds = SCALE * random.random()
-                self.tasks.append(Task("compute", ends[1:], seconds=seconds, label="compute", **shared))
-            self.tasks.append(Task("receive", send=send, after=self.after(without=send), block=block))
+                self.add("compute", [destination], seconds=SCALE * random.random(), after=after)
+            self.add("receive", send, after=self.after(without=send))
         elif kind == "collective":
             rooted = "broadcast", "reduce", "gather", "scatter"
             pattern = random.choice((*["all-reduce"] * 3, "all-gather", "reduce-scatter", "all-to-all", *rooted))
             groups = self.groups(2)
             root = random.randrange(len(groups[0])) if pattern in rooted else 0
-            fields: dict[str, Any] = {"pattern": pattern, "root": root, "size": self.size(), "label": label}
-            self.tasks.append(Task(kind, groups=groups, **fields, **shared))
+            self.add(kind, pattern, groups, self.size(), root=root, label=label, after=after)
         elif kind == "all_to_all_v":
             groups = self.groups(2)
             members = range(len(groups[0]))
-            sizes = tuple(tuple(tuple(self.size() / len(members) for _ in members) for _ in members) for _ in groups)
-            self.tasks.append(Task(kind, groups=groups, sizes=sizes, label=label, **shared))
+            sizes = [[[self.size() / len(members) for _ in members] for _ in members] for _ in groups]
+            self.add(kind, groups, sizes, label=label, after=after)
         elif kind == "transfer":
-            self.tasks.append(Task(kind, groups=self.groups(2), size=self.size(), label=label, **shared))
+            self.add(kind, self.groups(2), self.size(), label=label, after=after)
         else:
             groups = self.groups(1)
             in_tier = self.tiers and (not self.controllers or random.random() < 0.5)
             places: Any = random.choice(self.tiers) if in_tier else None
-            places = places or tuple(random.randrange(self.controllers) for _ in groups)
-            self.tasks.append(Task(kind, groups=groups, ends=places, size=self.size() / 2, label=label, **shared))
+            places = places or [random.randrange(self.controllers) for _ in groups]
+            self.add(kind, places, groups, self.size() / 2, label=label, after=after)
 
-    def after(self, without: int = -1) -> tuple[int, ...]:
+    def after(self, without: int = -1) -> list[int]:
         if self.dense and self.random.random() < 0.3:
-            return ()
-        known = [one for one in range(len(self.tasks)) if one != without][-5:]
-        return tuple(sorted(self.random.sample(known, min(len(known), self.random.choice([0, 1, 1, 1, 2, 3])))))
+            return []
+        known = [one for one in range(self.count) if one != without][-5:]
+        return sorted(self.random.sample(known, min(len(known), self.random.choice([0, 1, 1, 1, 2, 3]))))
 
-    def some(self) -> tuple[int, ...]:
-        return tuple(self.random.sample(range(self.ranks), self.random.randint(1, self.ranks)))
+    def some(self) -> list[int]:
+        return self.random.sample(range(self.ranks), self.random.randint(1, self.ranks))
 
-    def groups(self, least: int) -> tuple[tuple[int, ...], ...]:
+    def groups(self, least: int) -> list[list[int]]:
         """Return groups of equal size that share no rank."""
         random = self.random
         order = list(range(self.ranks)) if random.random() < 0.6 else random.sample(range(self.ranks), self.ranks)
@@ -548,8 +473,8 @@ class _Tasks:
             size = min(self.ranks, random.choice([2, 2, 3]))
         count = random.choice([1, self.ranks // size, self.ranks // size])
         if random.random() < 0.3:  # a rank of each stretch, as in a mesh of devices
-            return tuple(tuple(order[start : size * count : count]) for start in range(count))
-        return tuple(tuple(order[start : start + size]) for start in range(0, size * count, size))
+            return [order[start : size * count : count] for start in range(count)]
+        return [order[start : start + size] for start in range(0, size * count, size)]
 
     def size(self) -> float:
         return self.random.choice(self.sizes)
@@ -560,30 +485,3 @@ class _Tasks:
             return 0.0
         share = random.choice([1.0, 1.0, 0.1, 0.01, random.random(), 2 * random.random()])
         return self.bandwidth * SCALE * share
-
-
-# Tasks whose time is charged to labels of their own, or of others.
-_UNLABELLED = "compute", "wait", "receive"
-
-
-def _add(builder: GraphBuilder, name: str, task: Task) -> None:
-    given: dict[str, Any] = {"after": task.after, "label": task.label}
-    match task.kind:
-        case "compute" | "wait":
-            getattr(builder, task.kind)(name, task.ranks, seconds=task.seconds, **given)
-        case "collective":
-            builder.collective(name, task.pattern, task.groups, task.size, root=task.root, **given)
-        case "all_to_all_v":
-            builder.all_to_all_v(name, task.groups, task.sizes, **given)
-        case "transfer":
-            builder.transfer(name, task.groups, task.size, **given)
-        case "send":
-            builder.send(name, task.ranks[0], task.ranks[1], task.size, **given)
-        case "receive":
-            builder.receive(name, task.send, after=task.after)
-        case kind:
-            getattr(builder, kind)(name, task.ends, task.groups, task.size, **given)
-
-
-def _configured(registry: Any, named: Named | None) -> Any:
-    return named and registry.get(named.name)(**named.fields)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from oracle_network import UnknownError
-from programs import Program, program
+from programs import Capped, Circuits, FewAtATime, Halves, NoTrees, Program, program
 from small import Fixed, executor
 
 from fredfw.collectives import Pattern, Phase, Schedule
@@ -25,6 +25,7 @@ from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
 from fredfw.fabric import Fabric
 from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
+from fredfw.plugin.configure import choose
 from fredfw.simulation import Timeline
 from fredfw.workloads import GraphBuilder, TaskGraph
 from oracle import Algorithms, Change, simulate
@@ -93,31 +94,30 @@ def compare(found: Told, expected: Told, oracle: Callable[[int], Told]) -> bool:
 
 def changes_of(one: Program, fabric: Fabric) -> list[Change]:
     names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
-    whole, up = fabric.bandwidths.tolist(), [True] * len(names)
-    widths, found = list(whole), list[Change]()
-    for event in sorted(one.events, key=lambda event: float(event["at"])):
-        link, action = names.index(event["links"]), event.get("action", "fail")
-        if action == "degrade":
-            widths[link] = whole[link] * event["factor"]
+    widths, down, found = fabric.bandwidths.tolist(), set[int](), list[Change]()
+    for event in sorted(one.events, key=lambda event: event.at or 0.0):
+        link = names.index(event.links)
+        if event.action == "fail":
+            down.add(link)
         else:
-            up[link] = action == "restore"
-            widths[link] = whole[link] if up[link] else widths[link]
-        found.append((event["at"], {link: widths[link] if up[link] else 0.0}))
+            widths[link] = float(fabric.bandwidths[link]) * (event.factor or 1.0)
+            down -= {link} if event.action == "restore" else set()
+        found.append((event.at or 0.0, {link: 0.0 if link in down else widths[link]}))
     return found
 
 
 def is_small(one: Program) -> bool:
     """Return whether a program takes little time, and has nothing that the oracle does not know beforehand."""
-    at_random = any("mtbf" in event for event in one.events)
-    small = len(one.placement) <= 9 and sum(len(job.tasks) * job.iterations for job in one.jobs) <= 12
+    at_random = any(event.mtbf for event in one.events)
+    small = len(one.placement) <= 9 and sum(len(job.graph) * job.iterations for job in one.jobs) <= 12
     # These split, decompose, or look at which routes are the same object. Those that count what runs depend on the
     # order in which phases of ranks are asked about that start at one moment, which is not part of the meaning.
-    unknown = one.admission in ("Halves", "NoTrees", "Circuits")
-    counts = one.admission in ("Capped", "FewAtATime") and one.fidelity not in (COMPRESSED, STEPWISE)
+    unknown = one.admission in (Halves, NoTrees, Circuits)
+    counts = one.admission in (Capped, FewAtATime) and one.fidelity not in (COMPRESSED, STEPWISE)
     # Equal flow sets that run at once are one object, so this admission is not told which of them has ended.
-    striped = bool(one.topology.fields.get("stripe"))
+    striped = one.topology.get("stripe", False)
     # Once links have changed, groups of a run that start apart are routed apart, and this router looks at all of them.
-    balanced = one.topology.name == "optical-ring" and bool(one.events)
+    balanced = one.topology["name"] == "optical-ring" and bool(one.events)
     return small and not (at_random or unknown or counts or striped or balanced)
 
 
@@ -162,7 +162,7 @@ def by_engine(one: Program, fabric: Fabric) -> Told:
 def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
     registry = FRAMEWORK.plugins.collectives
     algorithms = {
-        None if pattern == "default" else Pattern(pattern): [registry.get(each.name)(**each.fields) for each in listed]
+        None if pattern == "default" else Pattern(pattern): [choose(each, registry) for each in listed]
         for pattern, listed in one.collectives.items()
     }
     given: dict[str, Any] = {"placement": one.placement, "priorities": one.priorities, "fidelity": one.fidelity}
