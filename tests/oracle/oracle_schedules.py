@@ -40,9 +40,9 @@ def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
     """Return the flows of a phase: rows with the same ends that all reduce or all copy are one, and so is a stream."""
     chunk: list[float] = np.broadcast_to(schedule.chunk_bytes, schedule.chunks).tolist()
     streams = [-1] * len(phase) if phase.stream is None else phase.stream.tolist()
-    rows: dict[object, list[int]] = defaultdict(list)
+    unicasts, trees = defaultdict[object, list[int]](list), defaultdict[int, list[int]](list)
     for row, (stream, *ends) in enumerate(zip(streams, phase.source, phase.destination, phase.reduce, strict=True)):
-        rows[(0, *map(int, ends)) if stream < 0 else (1, stream)].append(row)
+        (unicasts[tuple(map(int, ends))] if stream < 0 else trees[stream]).append(row)
 
     def carried(row: int, step: int) -> float:
         first = int(phase.offset[row]) + step * int(phase.stride[row])
@@ -50,8 +50,7 @@ def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
         return sum(chunk[place] for place in places)
 
     found = []
-    unicasts = [mine for key, mine in rows.items() if key[0] == 0]  # type: ignore[index]  # keys are tuples
-    for mine in unicasts + [rows[key] for key in sorted(key for key in rows if key[0])]:  # type: ignore[index,type-var]
+    for mine in [*unicasts.values(), *(trees[one] for one in sorted(trees))]:
         is_stream = streams[mine[0]] >= 0
         sources, destinations = (
             tuple(sorted({int(side[row]) for row in mine})) for side in (phase.source, phase.destination)
@@ -68,26 +67,6 @@ def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
     return found
 
 
-class Turns:
-    """Which phases of a schedule take turns together, and with how many bytes."""
-
-    def __init__(self, schedule: Schedule, parts: Sequence[Sequence[Part]]) -> None:
-        self.of: list[int] = []  # the first phase of the turn of each
-        first: dict[tuple[int, int], int] = {}
-        for index, phase in enumerate(schedule.phases):
-            key = phase.channel, phase.turn
-            self.of.append(index if phase.channel < 0 or phase.turn < 0 else first.setdefault(key, index))
-        self.bytes: dict[int, float] = defaultdict(float)
-        if schedule.policy == "smallest-first":
-            for index, phase in enumerate(schedule.phases):
-                rows = sum(float(schedule.row_bytes(phase, step).sum()) for step in range(phase.repeat))
-                self.bytes[self.of[index]] += rows
-        self.keeps = schedule.release == "delivered"
-
-    def members(self, turn: int) -> list[int]:
-        return [index for index, mine in enumerate(self.of) if mine == turn]
-
-
 class Run:
     """A schedule in groups of nodes, done so many times where repetitions are one volume."""
 
@@ -96,15 +75,33 @@ class Run:
         network: Network,
         schedule: Schedule,
         groups: Sequence[Sequence[int]],
-        label: str = "",
-        costs: Costs | None = None,
-        times: int = 1,
+        label: str,
+        costs: Costs,
+        times: int,
     ) -> None:
         self.network, self.schedule, self.groups, self.label, self.costs = network, schedule, groups, label, costs
         self.phases, self.times = schedule.phases, times
         self.parts = [parts_of(schedule, phase) for phase in schedule.phases]
-        self.turns = Turns(schedule, self.parts)
-        self.launch = 0.0 if costs is None else costs.launch
+        self.keeps = schedule.release == "delivered"  # channels until phases are over
+        self.turns: list[int] = []  # of each phase, the first one that takes turns together with it
+        first: dict[tuple[int, int], int] = {}
+        for index, phase in enumerate(self.phases):
+            key = phase.channel, phase.turn
+            self.turns.append(index if phase.channel < 0 or phase.turn < 0 else first.setdefault(key, index))
+        self.bytes: dict[int, float] = defaultdict(float)  # of turns, where they matter
+        if schedule.policy == "smallest-first":
+            for turn, phase in zip(self.turns, self.phases, strict=True):
+                self.bytes[turn] += sum(schedule.row_bytes(phase, step).sum() for step in range(phase.repeat))
+        self.launch = costs.launch
+
+    def after_launch(self, times: int, call: Callable[[], None]) -> None:
+        if self.launch:
+            self.network.at(self.network.now + self.launch * times, ENDS, call)
+        else:
+            call()
+
+    def members(self, turn: int) -> list[int]:
+        return [index for index, mine in enumerate(self.turns) if mine == turn]
 
     def flow(self, index: int, which: int, group: int, step: int, activity: int) -> Flow:
         """Return a flow of a phase; its unicasts are routed together, in all groups where there are no streams."""
@@ -138,10 +135,7 @@ class WholeRun(Run):
         self.owing = set(self.awaits)  # phases that have not let go of their channels
         self.steps: dict[tuple[int, int], int] = {}
         self.choosing: set[int] = set()
-        if self.launch:
-            self.network.at(self.network.now + self.launch * self.times, ENDS, partial(self.launched, everybody))
-        else:
-            self.launched(everybody)
+        self.after_launch(self.times, partial(self.launched, everybody))
 
     def launched(self, groups: list[int]) -> None:
         if not self.phases:
@@ -152,11 +146,11 @@ class WholeRun(Run):
 
     def ready(self, index: int, groups: list[int], step: int = 0) -> None:
         """Begin a phase, where it needs no channel or has one."""
-        channel, turn = self.phases[index].channel, self.turns.of[index]
+        channel, turn = self.phases[index].channel, self.turns[index]
         at_once = []
         for group in groups:
             self.steps[index, group] = step
-            if channel < 0 or (self.turns.keeps and self.holder.get((channel, group)) == turn):
+            if channel < 0 or (self.keeps and self.holder.get((channel, group)) == turn):
                 at_once.append(group)
             else:
                 self.since[index, group] = self.first.setdefault((turn, group), self.network.now)
@@ -181,17 +175,17 @@ class WholeRun(Run):
             if (channel, group) not in self.holder and ready:
                 chosen[min(ready, key=lambda one: self.rank(one, self.since[one, group]))].append(group)
         for index, groups in sorted(chosen.items()):
-            turn = self.turns.of[index]
+            turn = self.turns[index]
             for group in groups:
                 self.holder[channel, group] = turn
-            for one in self.turns.members(turn) if self.turns.keeps else [index]:
+            for one in self.members(turn) if self.keeps else [index]:
                 mine = [group for group in groups if self.since.pop((one, group), None) is not None]
                 for step in sorted({self.steps[one, group] for group in mine}):
                     self.begin(one, [group for group in mine if self.steps[one, group] == step])
 
     def rank(self, index: int, since: float) -> tuple[float, float, int]:
         """Return what a free channel takes the least of."""
-        return self.turns.bytes[self.turns.of[index]], since, index
+        return self.bytes[self.turns[index]], since, index
 
     def begin(self, index: int, groups: list[int]) -> None:
         """Start the flows of a phase, in groups that are all at the same repetition."""
@@ -209,7 +203,7 @@ class WholeRun(Run):
 
         def drained(places: list[int]) -> None:
             mine = [groups[place] for place in places]
-            if not self.turns.keeps:
+            if not self.keeps:
                 self.let_go(index, mine)
             if early:
                 self.wait_less(mine, [one for one, other in enumerate(self.phases) if index in other.behind])
@@ -218,7 +212,7 @@ class WholeRun(Run):
             mine = [groups[place] for place in places]
             if is_last:
                 self.over(index, mine, early=early)
-            elif self.turns.keeps or phase.channel < 0:
+            elif self.keeps or phase.channel < 0:
                 for group in mine:
                     self.steps[index, group] = step + 1
                 self.begin(index, mine)
@@ -231,11 +225,11 @@ class WholeRun(Run):
 
     def let_go(self, index: int, groups: list[int]) -> None:
         """Free the channel of a phase where nothing of its turn keeps it."""
-        channel, turn = self.phases[index].channel, self.turns.of[index]
+        channel, turn = self.phases[index].channel, self.turns[index]
         for group in groups:
             if channel >= 0 and (index, group) in self.owing:
                 self.owing.remove((index, group))
-                if not self.turns.keeps or all((one, group) not in self.owing for one in self.turns.members(turn)):
+                if not self.keeps or all((one, group) not in self.owing for one in self.members(turn)):
                     del self.holder[channel, group]
                     self.choose_soon(channel)
 
@@ -318,10 +312,7 @@ class RankRun(Run):
                 del self.channels[channel]
 
     def enter(self, places: list[tuple[int, int, int]]) -> None:
-        if self.launch:
-            self.network.at(self.network.now + self.launch, ENDS, partial(self.launched, places))
-        else:
-            self.launched(places)
+        self.after_launch(1, partial(self.launched, places))
 
     def launched(self, places: list[tuple[int, int, int]]) -> None:
         for group, rank, mark in places:
@@ -349,16 +340,16 @@ class RankRun(Run):
             self.enter_step(group, rank, index, step)
             return
         order = self.orders[channel, group]
-        if self.turns.keeps and rank in order.holds and order.holds[rank][0] == turn:
+        if self.keeps and rank in order.holds and order.holds[rank][0] == turn:
             self.enter_step(group, rank, index, step)
             return
-        order.since[turn, rank] = order.first.setdefault((self.turns.of[index], rank), self.network.now)
+        order.since[turn, rank] = order.first.setdefault((self.turns[index], rank), self.network.now)
         order.ready[rank].append(index)
         self.choose_soon(channel, group)
 
     def unit(self, index: int) -> int:
         """Return what has its place in the order: a turn; where channels are let go early, each phase by itself."""
-        return self.turns.of[index] if self.turns.keeps else index
+        return self.turns[index] if self.keeps else index
 
     def enter_step(self, group: int, rank: int, index: int, step: int) -> None:
         """Enter a repetition: flows start for which all are ready that they wait for."""
@@ -371,7 +362,7 @@ class RankRun(Run):
             starts = sorted({*starts, *self.receives[index][rank]})
         for flow in starts:
             self.try_flow(group, index, flow)
-        if not self.turns.keeps and not self.sends[index][rank]:
+        if not self.keeps and not self.sends[index][rank]:
             self.let_go(group, rank, index)
         self.look(group, rank, index)
 
@@ -420,7 +411,7 @@ class RankRun(Run):
                 {(which[place][1], rank) for place in places for rank in self.parts[index][which[place][2]].sources}
             )
             for group, rank in touched:
-                if not self.turns.keeps and self.has_sent(group, rank, index):
+                if not self.keeps and self.has_sent(group, rank, index):
                     self.let_go(group, rank, index)
             for group, rank in touched:
                 self.look(group, rank, index)
@@ -451,7 +442,7 @@ class RankRun(Run):
             return
         mine = self.sends[index][rank] + self.receives[index][rank]
         self.mark[place] = max([self.mark[place], *(self.marks[group, index, flow, step] for flow in mine)])
-        if step + 1 == self.phases[index].repeat or self.turns.keeps:
+        if step + 1 == self.phases[index].repeat or self.keeps:
             self.enter_step(group, rank, index, step + 1)
         else:
             self.await_turn(group, rank, index, step + 1)
@@ -464,7 +455,7 @@ class RankRun(Run):
         place = group, rank, index
         self.at[place] = self.phases[index].repeat
         self.over.add(place)
-        if self.turns.keeps:
+        if self.keeps:
             self.let_go(group, rank, index)
         if all((group, rank, one) in self.over for one in range(len(self.phases))):
             self.leave(group, rank)
@@ -555,4 +546,4 @@ class RankRun(Run):
             turn = self.unit(one)
             times = [order.since[turn, rank] for rank in last if self.sends[one][rank] and (turn, rank) in order.since]
             since |= {turn: min(since.get(turn, math.inf), *times)} if times else {}
-        return min(since, key=lambda turn: (self.turns.bytes[self.turns.of[turn]], since[turn], turn), default=None)
+        return min(since, key=lambda turn: (self.bytes[self.turns[turn]], since[turn], turn), default=None)
