@@ -511,7 +511,7 @@ class Case:
         stranger = self.network()
         self.links -= 1
         if stranger is not None:
-            assert self.load(stranger, saved) == REFUSED, "what was saved of another fabric is read"
+            assert self.call("load", stranger, len(saved), saved) == REFUSED, "what was saved of another fabric is read"
             self.networks.remove(stranger)  # the others have as many links as all arrays here
             code().fredfw_network_free(stranger)
         if self.random.random() < 0.5:
@@ -520,12 +520,8 @@ class Case:
                 del damaged[self.random.randrange(len(damaged)) :]
             else:
                 damaged[self.random.randrange(len(damaged))] ^= self.random.randint(1, 255)
-            assert self.load(other, bytes(damaged)) == REFUSED, "what was damaged is read"
-        self.load(other, saved)
-
-    def load(self, address: int, saved: bytes) -> int:
-        self.kept.append(saved)
-        return self.call("load", address, len(saved), ctypes.cast(ctypes.c_char_p(saved), ctypes.c_void_p))
+            assert self.call("load", other, len(damaged), bytes(damaged)) == REFUSED, "what was damaged is read"
+        self.call("load", other, len(saved), saved)
 
     def file(self) -> None:
         """Write a program, damage what is written or not, and run what is read."""

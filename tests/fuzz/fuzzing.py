@@ -16,7 +16,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -99,7 +99,7 @@ KINDS: dict[str, Callable[[Mutator], str]] = {"experiment": experiment, "stored"
 def fuzz(kind: str, case: int) -> str | None:
     """Run one case; return how it failed, or ``None``."""
     mutator = Mutator(case)
-    with _limited_memory(), _limited():
+    with _limited():
         try:
             KINDS[kind](mutator)
         except TooLongError as error:
@@ -113,34 +113,26 @@ def fuzz(kind: str, case: int) -> str | None:
 
 @contextmanager
 def _limited() -> Iterator[None]:
+    """End a case that takes too long; allocations of ``BYTES`` beside what there is fail and take nothing else down."""
+
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TooLongError
 
     usual = signal.signal(signal.SIGPROF, stop)
-    try:
+    with ExitStack() as limited:
+        limited.callback(signal.signal, signal.SIGPROF, usual)
+        if sys.platform == "linux":
+            soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # by earlier tests
+            lowest = min(one for one in (used + BYTES, soft, hard) if one != resource.RLIM_INFINITY)
+            limited.callback(resource.setrlimit, resource.RLIMIT_AS, (soft, hard))
+            resource.setrlimit(resource.RLIMIT_AS, (lowest, hard))
+        limited.callback(signal.setitimer, signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        with limits.allowed(LIMITS), warnings.catch_warnings():
-            warnings.simplefilter("error")
-            yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, usual)
-
-
-@contextmanager
-def _limited_memory() -> Iterator[None]:
-    """Let allocations of ``BYTES`` beside what there is fail while the block runs, and not take the machine down."""
-    if sys.platform != "linux":
+        limited.enter_context(limits.allowed(LIMITS))
+        limited.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("error")
         yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # by earlier tests, perhaps
-    lowest = min(one for one in (used + BYTES, soft, hard) if one != resource.RLIM_INFINITY)
-    resource.setrlimit(resource.RLIMIT_AS, (lowest, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @cache
@@ -180,5 +172,5 @@ if __name__ == "__main__":
         if chosen.case is None:
             sys.exit(min(run(chosen.seconds, chosen.seed, chosen.kind or list(KINDS), chosen.verbose), 1))
         for one in chosen.kind or KINDS:
-            with _limited_memory(), _limited():
+            with _limited():
                 print(KINDS[one](Mutator(chosen.case))[:2000])

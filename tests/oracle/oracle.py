@@ -94,11 +94,6 @@ class Tasks:
         self.memories: dict[int, deque[Sending]] = {}  # what waits for those that are busy
         self.schedules: dict[tuple[str, str], Schedule] = {}
 
-    def start(self) -> None:
-        """Begin with what waits for nothing."""
-        for task in range(len(self.kinds)):
-            self.note_ready(task, -1)
-
     def note_ready(self, task: int, trigger: int) -> None:
         """Begin what ranks of a task can, that have ended all tasks before it."""
         fresh = [
@@ -139,9 +134,6 @@ class Tasks:
 
     def compute(self, task: int, ranks: list[int], trigger: int) -> None:
         """Start a computation, or have it wait for those before it."""
-        if not any(rank in self.busy or self.queues[rank] for rank in ranks):
-            self.compute_now(task, ranks, trigger)
-            return
         order = next(self.orders)
         for rank in ranks:
             self.queues[rank].append((order, self.network.now, task, trigger))
@@ -416,7 +408,8 @@ def simulate(
     network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, seed)
     places = range(graph.ranks) if placement is None else placement
     tasks = Tasks(graph, network, list(places), algorithms, fidelity)
-    tasks.start()
+    for task in range(len(graph)):
+        tasks.note_ready(task, -1)
     for time, bandwidths in sorted(changes, key=lambda change: change[0]):
         network.advance(time)
         network.change(bandwidths)

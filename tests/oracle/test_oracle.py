@@ -78,12 +78,12 @@ def is_in_spread(found: Told, spread: Sequence[Told]) -> bool:
     return True
 
 
-def compare(found: Told, expected: Told, oracle: Callable[[int], Told]) -> bool:
+def compare(found: Told, expected: Told, oracle: Callable[..., Told]) -> bool:
     """Check what was found; the oracle says what else there may be, by a seed. Return whether that is chaotic."""
     difference = disagrees(found, expected)
     if not difference:
         return False
-    spread = [expected, *(oracle(seed) for seed in range(PERTURBED))]
+    spread = [expected, *(oracle(seed=seed) for seed in range(PERTURBED))]
     assert any(disagrees(one, expected) for one in spread), difference
     assert is_in_spread(found, spread), f"chaotic, and out of the spread: {difference}"
     return True
@@ -159,7 +159,7 @@ def by_engine(one: Program, fabric: Fabric) -> Told:
     return told_by(lambda: one.run(fabric).timeline)
 
 
-def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
+def by_oracle(one: Program, fabric: Fabric, seed: int | None = None) -> Told:
     registry = FRAMEWORK.plugins.collectives
     algorithms = {
         None if pattern == "default" else Pattern(pattern): [choose(each, registry) for each in listed]
@@ -172,7 +172,7 @@ def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
 def agree_apart(one: Program, fabric: Fabric) -> bool:
     """Return whether both agree whenever a change of sizes by 1e-9 tells apart what would drain at one moment."""
     others = [one.perturbed(seed, SAME) for seed in range(5)]
-    return not any(disagrees(by_engine(other, fabric), by_oracle(other, fabric, None)) for other in others)
+    return not any(disagrees(by_engine(other, fabric), by_oracle(other, fabric)) for other in others)
 
 
 def check_program(seed: int) -> str:
@@ -181,7 +181,7 @@ def check_program(seed: int) -> str:
         return "large"
     fabric = one.fabric()
     try:
-        expected = by_oracle(one, fabric, None)
+        expected = by_oracle(one, fabric)
     except (UnknownError, UnsupportedError, RefusedError):
         return "unknown"
     try:
@@ -259,21 +259,14 @@ def drawn_case(random: Random) -> tuple[TaskGraph, Fabric, Schedule, str]:
     return builder.build(), fabric, schedule, fidelity
 
 
-def schedule_by_engine(graph: TaskGraph, fabric: Fabric, schedule: Schedule, fidelity: str) -> Told:
-    return told_by(executor(graph, fabric, Fixed(schedule), fidelity=fidelity).run)
-
-
-def schedule_by_oracle(graph: TaskGraph, fabric: Fabric, schedule: Schedule, fidelity: str, seed: int | None) -> Told:
-    return told_by_oracle(graph, fabric, {None: (Fixed(schedule),)}, fidelity=fidelity, seed=seed)
-
-
 def check_schedules(first: int, count: int) -> None:
     chaotic, wrong = [], []
     for seed in range(first, first + count):
-        case = drawn_case(Random(seed))
-        oracle = partial(schedule_by_oracle, *case)
+        graph, fabric, schedule, fidelity = drawn_case(Random(seed))
+        oracle = partial(told_by_oracle, graph, fabric, {None: (Fixed(schedule),)}, fidelity=fidelity)
+        found = told_by(executor(graph, fabric, Fixed(schedule), fidelity=fidelity).run)
         try:
-            if compare(schedule_by_engine(*case), oracle(None), oracle):
+            if compare(found, oracle(), oracle):
                 chaotic.append(seed)
         except AssertionError as error:
             wrong.append(f"schedule {seed}: {error}")
