@@ -21,6 +21,7 @@ from fredfw.fabric.admission import Admission, Decompose, Split, Start, Wait
 from fredfw.framework import Framework
 from fredfw.simulation import CircuitPreempt, LinkEvent, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin
 from fredfw.workloads.composition import JobGraph, composed
+from fredfw.workloads.labels import OWN
 
 FIDELITIES = "compressed", "stepwise", "per-rank", "per-rank-rendezvous"
 LABELS = "dp", "mp", "pp"
@@ -177,11 +178,12 @@ def program(seed: int) -> Program:
         parts = [first, npus - first]
     dense = fabric.offers.reduces and random.random() < 0.7
     tiers = [one.name for one in memories]
-    drawn_jobs = [_job(random, ranks, fabric, tiers, number, dense=dense) for number, ranks in enumerate(parts)]
-    jobs = tuple(job for job, _ in drawn_jobs)
+    jobs = tuple(_job(random, ranks, fabric, tiers, number, dense=dense) for number, ranks in enumerate(parts))
     placement = list(range(sum(parts))) if random.random() < 0.5 else random.sample(range(npus), sum(parts))
     labels = [
-        f"{job.name}/{label}" if is_composed(jobs) else label for job, mine in drawn_jobs for label in sorted(mine)
+        job.label(label) if is_composed(jobs) else label
+        for job in jobs
+        for label in sorted({*job.graph.label_names} - {*OWN})
     ]
     priorities = random.sample(labels, random.randint(0, min(3, len(labels)))) if random.random() < 0.5 else []
     return Program(
@@ -358,38 +360,31 @@ def _events(random: Random, fabric: Fabric) -> Iterator[LinkEvent]:
 # --- tasks
 
 
-def _job(
-    random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool
-) -> tuple[JobGraph, set[str]]:
-    """Return a job and the labels of its communication."""
-    tasks = _Tasks(random, ranks, float(np.median(fabric.bandwidths)), len(fabric.controllers), tiers, dense=dense)
+def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool) -> JobGraph:
+    tasks = _Tasks(random, ranks, fabric, tiers, dense=dense)
     start = random.choice([0.0, 0.0, SCALE * random.uniform(0.1, 3)]) if number else 0.0
     iterations = random.choice([1, 1, 1, 2])
     tasks.draw(random.choice([3, 6, 10, 18]) // (iterations if number == 0 else 2 * iterations) + 1)
-    return JobGraph(f"job{number}", number, tasks.builder.build(), start, iterations), tasks.labels
+    return JobGraph(f"job{number}", number, tasks.builder.build(), start, iterations)
 
 
 class _Tasks:
-    """Draws the tasks of a job, with sizes for a bandwidth in bytes per second.
+    """Draws the tasks of a job, with sizes for the bandwidth of a fabric.
 
     Where it is ``dense``, many small groups do the same at once, whose streams a switch may not route together.
     """
 
-    def __init__(
-        self, random: Random, ranks: int, bandwidth: float, controllers: int, tiers: Sequence[str], *, dense: bool
-    ) -> None:
+    def __init__(self, random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], *, dense: bool) -> None:
         self.builder, self.count = GraphBuilder(ranks), 0
-        self.labels: set[str] = set()  # of what is communicated
-        self.random, self.ranks, self.bandwidth = random, ranks, bandwidth
-        self.controllers, self.tiers, self.dense = controllers, tiers, dense
+        self.random, self.ranks, self.tiers, self.dense = random, ranks, tiers, dense
+        self.bandwidth, self.controllers = float(np.median(fabric.bandwidths)), len(fabric.controllers)
         # Where tasks are alike, they tie.
         self.sizes = [self.drawn_size() for _ in range(random.choice([1, 3, 20]))]
 
     def add(self, kind: str, *given: Any, **fields: Any) -> int:
-        """Add a task by a method of ``GraphBuilder``; those whose label is their own, or another's, give none."""
-        task: int = getattr(self.builder, kind)(f"task {self.count}", *given, **fields)
+        """Add a task by a method of ``GraphBuilder``."""
         self.count += 1
-        self.labels.update({fields["label"]} if "label" in fields else ())
+        task: int = getattr(self.builder, kind)(f"task {self.count - 1}", *given, **fields)
         return task
 
     def draw(self, count: int) -> None:

@@ -173,7 +173,8 @@ class WholeRun(Run):
             ready = [index for index, phase in enumerate(self.phases) if (index, group) in self.since]
             ready = [index for index in ready if self.phases[index].channel == channel]
             if (channel, group) not in self.holder and ready:
-                chosen[min(ready, key=lambda one: self.rank(one, self.since[one, group]))].append(group)
+                keys = [(self.bytes[self.turns[one]], self.since[one, group], one) for one in ready]
+                chosen[min(keys)[-1]].append(group)
         for index, groups in sorted(chosen.items()):
             turn = self.turns[index]
             for group in groups:
@@ -182,10 +183,6 @@ class WholeRun(Run):
                 mine = [group for group in groups if self.since.pop((one, group), None) is not None]
                 for step in sorted({self.steps[one, group] for group in mine}):
                     self.begin(one, [group for group in mine if self.steps[one, group] == step])
-
-    def rank(self, index: int, since: float) -> tuple[float, float, int]:
-        """Return what a free channel takes the least of."""
-        return self.bytes[self.turns[index]], since, index
 
     def begin(self, index: int, groups: list[int]) -> None:
         """Start the flows of a phase, in groups that are all at the same repetition."""
@@ -206,7 +203,7 @@ class WholeRun(Run):
             if not self.keeps:
                 self.let_go(index, mine)
             if early:
-                self.wait_less(mine, [one for one, other in enumerate(self.phases) if index in other.behind])
+                self.wait_less(index, mine, "behind")
 
         def ended(places: list[int]) -> None:
             mine = [groups[place] for place in places]
@@ -235,26 +232,20 @@ class WholeRun(Run):
 
     def over(self, index: int, groups: list[int], *, early: bool) -> None:
         self.let_go(index, groups)
-        for waits in ("after", "room"):
-            self.wait_less(groups, [one for one, other in enumerate(self.phases) if index in getattr(other, waits)])
-        if not early:
-            self.wait_less(groups, [one for one, other in enumerate(self.phases) if index in other.behind])
-        done = []
+        for way in ("after", "room") if early else ("after", "room", "behind"):
+            self.wait_less(index, groups, way)
         for group in groups:
             self.left[group] -= 1
-            if not self.left[group]:
-                done.append(group)
+        done = [group for group in groups if not self.left[group]]
         if done:
             self.ended(done)
 
-    def wait_less(self, groups: list[int], dependents: list[int]) -> None:
-        """Note for phases that one of those that they wait for is over."""
-        for one in dependents:
-            free = []
+    def wait_less(self, index: int, groups: list[int], way: str) -> None:
+        """Note for phases that wait for one in this way that it is over."""
+        for one in [one for one, phase in enumerate(self.phases) if index in getattr(phase, way)]:
             for group in groups:
                 self.awaits[one, group] -= 1
-                if not self.awaits[one, group]:
-                    free.append(group)
+            free = [group for group in groups if not self.awaits[one, group]]
             if free:
                 self.ready(one, free)
 
@@ -434,7 +425,9 @@ class RankRun(Run):
     def look(self, group: int, rank: int, index: int) -> None:
         """Have a rank go on that is done with a repetition; what it receives counts in the order of sending."""
         place = group, rank, index
-        if place not in self.at or place in self.over or self.is_waiting(group, rank, index):
+        channel = self.phases[index].channel
+        is_waiting = channel in self.channels and index in self.orders[channel, group].ready[rank]
+        if place not in self.at or place in self.over or is_waiting:
             return
         step = self.at[place]
         got = all(self.arrived[group, index, flow].issuperset(range(step + 1)) for flow in self.receives[index][rank])
@@ -446,10 +439,6 @@ class RankRun(Run):
             self.enter_step(group, rank, index, step + 1)
         else:
             self.await_turn(group, rank, index, step + 1)
-
-    def is_waiting(self, group: int, rank: int, index: int) -> bool:
-        channel = self.phases[index].channel
-        return channel in self.channels and index in self.orders[channel, group].ready[rank]
 
     def finish(self, group: int, rank: int, index: int) -> None:
         place = group, rank, index
