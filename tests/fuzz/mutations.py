@@ -98,7 +98,8 @@ class Mutator:
 
     def experiment(self) -> dict[str, Any]:
         content = copy.deepcopy(self.random.choice(_BASE))
-        self._mutate(content)
+        for _ in range(self.random.choice((1, 1, 1, 2, 4))):
+            self._change(content, *self.random.choice(_places(content)))
         return content
 
     def stored(self, store: bytes) -> bytes:
@@ -123,11 +124,6 @@ class Mutator:
                 words[place] = name + equals + self.random.choice(TEXTS)
         return words
 
-    def _mutate(self, content: Any) -> None:
-        for _ in range(self.random.choice((1, 1, 1, 2, 4))):
-            table, key = self.random.choice(list(_places(content)))
-            self._change(content, table, key)
-
     def _change(self, content: Any, table: Any, key: Any) -> None:
         action = self.random.randrange(8)
         if action == 0:
@@ -135,7 +131,7 @@ class Mutator:
         elif action == 1 and isinstance(table, dict):
             table[self.random.choice((*table, "name", "unknown", "a b", "größer", ""))] = table.pop(key)
         elif action == 2:  # the value of another place
-            other, where = self.random.choice(list(_places(content)))
+            other, where = self.random.choice(_places(content))
             table[key] = copy.deepcopy(other[where])
         elif action == 3 and isinstance(table[key], int | float) and not isinstance(table[key], bool):
             table[key] = _scaled(table[key], self.random.choice((0, -1, 2, 10, 1e3, 1e9, 1e-9, 1e300)))
@@ -143,12 +139,9 @@ class Mutator:
             for _ in range(self.random.choice((1, 3, 50))):
                 table[key] = [table[key]] if self.random.random() < 0.5 else {"name": table[key]}
         else:
-            alike = [one for one in VALUES if action > 5 or isinstance(one, _kinds(table[key]))]
+            kinds = (int, float) if isinstance(table[key], int | float) else type(table[key])
+            alike = [one for one in VALUES if action > 5 or isinstance(one, kinds)]
             table[key] = copy.deepcopy(self.random.choice(alike))
-
-
-def _kinds(value: Any) -> tuple[type, ...]:
-    return (int, float) if isinstance(value, int | float) else (type(value),)
 
 
 def _scaled(value: float, factor: float) -> float:
