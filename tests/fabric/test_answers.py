@@ -86,8 +86,7 @@ def test_an_unusual_path_that_is_right_passes(name: str, column: Any) -> None:
     ("fields", "expected"),
     [
         (None, "returned None; expected fredfw.Routes"),
-        ({"links": [0, 1]}, "returned routes with links [0, 1]; expected an array of integers"),
-        ({"links": np.array([0.0, 1.0])}, "returned routes with links array([0., 1.]); expected an array of integers"),
+        *(({"links": links}, "; expected an array of integers") for links in ([0, 1], np.array([0.0, 1.0]))),
         ({"links": np.array([0, 8])}, "returned routes with link 8; expected links 0 to 7"),
         ({"links": np.array([-8, 1])}, "returned routes with link -8; expected links 0 to 7"),
         ({"links": np.array([1, 1])}, "from npu0 to npu2 that has no link that leaves its source"),
@@ -99,8 +98,7 @@ def test_an_unusual_path_that_is_right_passes(name: str, column: Any) -> None:
         ({"latencies": np.array([-1.0])}, "with latency -1.0; expected seconds"),
         ({"latencies": np.zeros(2)}, "with 2 latencies; expected 1"),
         ({"coefficients": np.ones(3)}, "with 3 coefficients; expected 2"),
-        ({"coefficients": np.array([1.0, np.nan])}, "with coefficient nan; expected finite shares"),
-        ({"coefficients": np.array([1.0, np.inf])}, "with coefficient inf; expected finite shares"),
+        *(({"coefficients": np.array([1.0, share])}, f" {share}; expected finite") for share in (np.nan, np.inf)),
     ],
 )
 def test_a_wrong_path_is_an_error_that_names_the_router(fields: Any, expected: str) -> None:

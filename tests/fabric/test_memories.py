@@ -36,17 +36,14 @@ def test_nodes_and_links_of_the_fabric_keep_their_numbers() -> None:
 def test_the_way_from_a_memory_leads_over_its_own_links(tier: MemoryTier, hops: int, narrowest: float) -> None:
     fabric = with_memories(MESH, [tier])
     assert fabric.memories is not None
-    for npu, memory in enumerate(fabric.memories.serving(tier.name)[:, 0]):
-        ends = np.array([memory]), fabric.npus[[npu]]
-        for one in (ends, ends[::-1]):
-            route = answers.route(fabric.defaults.router, fabric, *one)
+    for npu, memory in zip(fabric.npus, fabric.memories.serving(tier.name)[:, 0], strict=True):
+        for start, end in ((memory, npu), (npu, memory)):
+            route = answers.path(fabric.defaults.router, fabric, start, end)
             assert len(route.links) == hops
             assert route.links.min() >= len(MESH.sources)
             assert fabric.bandwidths[route.links].min() == narrowest
             assert route.latencies.tolist() == [tier.latency]
-            path = fabric.sources[route.links].tolist(), fabric.destinations[route.links].tolist()
-            assert [path[0][0], path[1][-1]] == [one[0].item(), one[1].item()]
-            assert path[0][1:] == path[1][:-1]
+            assert [start, *fabric.destinations[route.links]] == [*fabric.sources[route.links], end]
 
 
 def test_collectives_do_not_see_the_memories() -> None:
@@ -114,10 +111,8 @@ def test_room_is_shared_memories_may_be_added_later_and_defaults_be_changed() ->
         ({"capacity": 0}, "capacity", "more than 0 B"),
         ({"discipline": "fifo"}, "discipline", "shared, one-at-a-time"),
         ({"scope": "node"}, "npus", "NPUs of each memory"),
-        ({"scope": "npu", "npus": 2}, "npus", "another scope"),
-        ({"scope": "npu", "memories": 2}, "memories", "another scope"),
+        *(({"scope": "npu", key: 2}, key, "another scope") for key in ("npus", "memories", "npu_bandwidth")),
         ({"scope": "npu", "in_network": True}, "in_network", "another scope"),
-        ({"scope": "npu", "npu_bandwidth": 1e9}, "npu_bandwidth", "another scope"),
         ({"switch_bandwidth": 1e9}, "switch_bandwidth", "scope fabric with npus"),
         ({"memories": 0}, "memories", "at least 1"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from fredfw import Dimension, DimensionOrderRouter, MultipathRouter, NodeKind, Router, product_fabric
+from fredfw import Dimension, MultipathRouter, NodeKind, Router, product_fabric
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, ValiantRouter, multipath, routing
 from fredfw.testing import check_router
@@ -42,21 +42,10 @@ def all_pairs(fabric: Fabric) -> tuple[Any, Any]:
     return np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
 
 
-def links_of(routes: Routes, flow: int) -> Any:
-    return routes.links_of(np.array([flow]))
-
-
 def columns(routes: Routes) -> list[Any]:
     """What routes are, to the last bit."""
     shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
     return [one.tolist() for one in (routes.offsets, routes.links, routes.latencies, shares)]
-
-
-def path(fabric: Fabric, routes: Routes, flow: int) -> list[int]:
-    """Nodes of a route, after checking that its links follow each other."""
-    links = links_of(routes, flow)
-    assert (fabric.destinations[links[:-1]] == fabric.sources[links[1:]]).all()
-    return [int(fabric.sources[link]) for link in links[:1]] + [int(fabric.destinations[link]) for link in links]
 
 
 @given(fabrics())
@@ -66,11 +55,9 @@ def test_routes_are_shortest_paths_and_ties_go_to_the_lowest_node_then_the_lowes
     lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
     assert len(routes) == len(sources)
     for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
-        nodes, links = path(fabric, routes, flow), links_of(routes, flow)
-        assert len(set(nodes)) == len(nodes)
-        assert len(nodes[1:]) == lengths[source][destination]
-        if source != destination:
-            assert (nodes[0], nodes[-1]) == (source, destination)
+        links = routes.links_of(np.array([flow]))
+        assert [source, *fabric.destinations[links]] == [*fabric.sources[links], destination]
+        assert len(links) == lengths[source][destination]
         assert routes.latencies[flow] == (links + 1).sum()
         for link in links:
             end = int(fabric.destinations[link])
@@ -123,20 +110,20 @@ LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 
 
 @pytest.mark.parametrize(
-    ("edges", "ends", "middle"),
+    ("nodes", "edges", "middle"),
     # The middle branches because two leaves lie beyond it, or because it is a leaf itself.
-    [(STAR, [1, 2], "npu3"), (LINE, [1, 2], "npu1")],
+    [(4, STAR, "npu3"), (3, LINE, "npu1")],
 )
-def test_only_able_nodes_branch_and_join(edges: list[tuple[int, int]], ends: list[int], middle: str) -> None:
-    root, leaves = np.array([0]), np.array(ends)
-    nodes = 1 + max(max(edge) for edge in edges)
-    with pytest.raises(UnsupportedError, match=f"{middle} of fabric 'random' cannot copy"):
-        ROUTER.tree(fabric_of(nodes, edges, reduces=True), root, leaves, Operation.MULTICAST)
-    with pytest.raises(UnsupportedError, match=f"{middle} of fabric 'random' cannot combine"):
-        ROUTER.tree(fabric_of(nodes, edges, copies=True), leaves, root, Operation.REDUCE)
+def test_only_able_nodes_branch_and_join(nodes: int, edges: list[tuple[int, int]], middle: str) -> None:
+    root, leaves = np.array([0]), np.array([1, 2])
     able = fabric_of(nodes, edges, copies=True, reduces=True)
-    assert len(ROUTER.tree(able, root, leaves, Operation.MULTICAST).links) == len(edges) // 2
-    assert len(ROUTER.tree(able, leaves, root, Operation.REDUCE).links) == len(edges) // 2
+    for operation, ends, unable, cannot in (
+        (Operation.MULTICAST, (root, leaves), evolve(able, copies=False), "copy"),
+        (Operation.REDUCE, (leaves, root), evolve(able, reduces=False), "combine"),
+    ):
+        assert len(ROUTER.tree(able, *ends, operation).links) == len(edges) // 2
+        with pytest.raises(UnsupportedError, match=f"{middle} of fabric 'random' cannot {cannot}"):
+            ROUTER.tree(unable, *ends, operation)
 
 
 @pytest.mark.parametrize(
@@ -174,21 +161,20 @@ def test_an_all_reduce_is_a_reduction_to_the_nearest_node_and_a_multicast_from_i
 
 
 def test_an_all_reduce_meets_where_streams_are_combined_and_copied() -> None:
-    everybody = np.array([0, 1, 2])
+    everybody = np.arange(3)
     star = evolve(fabric_of(4, STAR), latencies=1.0)
     switch = np.arange(4) == 3
     tree = ROUTER.tree(evolve(star, copies=switch, reduces=switch), everybody, everybody, Operation.ALL_REDUCE)
     assert sorted(tree.links.tolist()) == list(range(6))
     assert tree.latencies.tolist() == [2.0]
-    for copies, reduces, reason in (
-        (switch, ~switch, "no node that they all reach both combines and copies streams"),
-        (~switch, ~switch, "npu3 of fabric 'random' cannot combine a stream"),
+    ring = fabric_of(4, [(0, 1), (1, 2), (2, 3), (3, 0)], copies=True, reduces=True)
+    for fabric, ends, reason in (
+        (evolve(star, copies=switch, reduces=~switch), 3, "no node that they all reach both combines and copies"),
+        (evolve(star, copies=~switch, reduces=~switch), 3, "npu3 of fabric 'random' cannot combine a stream"),
+        (ring, 4, "the ways to and from npu3 share a link"),
     ):
         with pytest.raises(UnsupportedError, match=f"no all-reduce tree on fabric 'random': {reason}"):
-            ROUTER.tree(evolve(star, copies=copies, reduces=reduces), everybody, everybody, Operation.ALL_REDUCE)
-    ring = fabric_of(4, [(0, 1), (1, 2), (2, 3), (3, 0)], copies=True, reduces=True)
-    with pytest.raises(UnsupportedError, match="the ways to and from npu3 share a link"):
-        ROUTER.tree(ring, np.arange(4), np.arange(4), Operation.ALL_REDUCE)
+            ROUTER.tree(fabric, np.arange(ends), np.arange(ends), Operation.ALL_REDUCE)
 
 
 def test_a_missing_path_names_both_ends() -> None:
@@ -265,18 +251,14 @@ def test_all_shortest_paths_carry_the_same(nodes: int, data: st.DataObject) -> N
         assert routes.latencies[flow] == max((sum(seconds[link] for *_, link in path) for path in paths), default=0.0)
 
 
-@pytest.mark.parametrize(
-    ("router", "fabric", "sources", "destinations", "operation"),
-    [
-        (MultipathRouter(), grid(3, 3), [0], [4, 8], Operation.MULTICAST),
-        (ValiantRouter(), RING, [0], [3, 9], Operation.MULTICAST),
-        (ValiantRouter(), star(4), range(4), range(4), Operation.ALL_REDUCE),  # over one node
-    ],
-)
-def test_trees_make_no_detour(router: Router, fabric: Fabric, sources: Any, destinations: Any, operation: Any) -> None:
-    ends = fabric.npus[list(sources)], fabric.npus[list(destinations)]
-    plain = ShortestPathRouter().tree(fabric, *ends, operation)
-    assert router.tree(fabric, *ends, operation).links.tolist() == plain.links.tolist()
+@pytest.mark.parametrize("router", [MultipathRouter(), ValiantRouter()])
+def test_trees_make_no_detour(router: Router) -> None:
+    for fabric, sources, destinations, operation in (
+        (RING, np.array([0]), np.array([3, 9]), Operation.MULTICAST),
+        (star(4), np.arange(4), np.arange(4), Operation.ALL_REDUCE),  # over one node
+    ):
+        found, plain = (one.tree(fabric, sources, destinations, operation) for one in (router, ROUTER))
+        assert found.links.tolist() == plain.links.tolist()
 
 
 # NPU 0 reaches NPU 2 over NPU 1, or over two switches, which is longer.
@@ -286,8 +268,6 @@ ROUND_ABOUT = fabric_of(3, both_ways([(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)]), 
 @pytest.mark.parametrize(
     ("fabric", "through", "source", "destination", "nodes"),
     [
-        (TWO_SERVERS, True, 0, 3, {1, 4}),
-        (TWO_SERVERS, False, 0, 1, {4}),
         (TWO_SERVERS, False, 0, 2, {6}),
         (TWO_SERVERS, False, 1, 3, set()),
         (TWO_SERVERS, False, 0, 3, {1, 4}),  # which need an NPU between them
@@ -307,8 +287,6 @@ def test_a_bad_pattern_is_spread() -> None:
     # Tornado on a ring of 64: all go 31 on, so that a shortest path loads the links upwards with 31 flows, and the
     # others with none. By way of a random NPU the mean path has 2 x 16 hops, half of them each way.
     ends = RING.npus, (RING.npus + 31) % 64
-    minimal = np.bincount(DimensionOrderRouter().route(RING, *ends).links, minlength=128)
-    assert sorted(set(minimal.tolist())) == [0, 31]
     loads = [np.bincount(ValiantRouter(seed=one).route(RING, *ends).links, minlength=128) for one in range(40)]
     spread = np.mean(loads, axis=0)
     assert spread.max() < 20

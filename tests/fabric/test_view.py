@@ -28,17 +28,10 @@ def view(levels: tuple[Level, ...], group: list[int]) -> GroupView:
     ("changes", "message"),
     [
         ({"kind": "star"}, "kind: a level of kind 'star' .accepted: ring, line, fully-connected, switch"),
-        ({"size": 0}, "size: 0 is refused .accepted: a whole number of at least 1"),
-        ({"size": 2.5}, "size: 2.5 is refused"),
+        *(({"size": size}, f"size: {size} is refused .accepted: a whole number of at least 1") for size in (0, 2.5)),
         ({"lanes": 0}, "lanes: 0 is refused"),
-        *(
-            ({"bandwidth": rate}, f"bandwidth: {rate!r} is refused .accepted: bytes per second, finite and more than 0")
-            for rate in (0.0, np.nan, "1 GB/s")
-        ),
-        *(
-            ({"latency": late}, f"latency: {late!r} is refused .accepted: seconds, finite and not negative")
-            for late in (-1.0, np.inf)
-        ),
+        *(({"bandwidth": rate}, "bandwidth: .*: bytes per second, fini") for rate in (0.0, np.nan, "1 GB/s")),
+        *(({"latency": late}, "latency: .*: seconds, finite and not negative") for late in (-1.0, np.inf)),
     ],
 )
 def test_impossible_levels_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -47,34 +40,22 @@ def test_impossible_levels_are_refused(changes: dict[str, Any], message: str) ->
 
 
 @pytest.mark.parametrize(
-    ("levels", "group", "expected", "places"),
+    ("levels", "group", "expected"),
     [
-        (MESH, list(range(20)), MESH, coordinates(MESH).tolist()),
-        # A block of a mesh is a product, and part of a row one line.
-        (
-            MESH,
-            [0, 1, 5, 6],
-            (Level(2, "line", 750e9, 20e-9), Level(2, "line", 700e9, 30e-9)),
-            [[0, 0], [1, 0], [0, 1], [1, 1]],
-        ),
-        (MESH, [0, 1, 2], (Level(3, "line", 750e9, 20e-9),), [[0], [1], [2]]),
-        # Positions that are left out take longer to pass.
-        (MESH, [1, 2, 4], (Level(3, "line", 750e9, 40e-9),), [[0], [1], [2]]),
-        (MESH, [7], (), [[]]),
+        # A block of a mesh is a product; positions that are left out take longer to pass.
+        (MESH, [0, 1, 5, 6], (Level(2, "line", 750e9, 20e-9), Level(2, "line", 700e9, 30e-9))),
+        (MESH, [1, 2, 4], (Level(3, "line", 750e9, 40e-9),)),
+        (MESH, [7], ()),
         # One NPU below each switch is a group of the outer level.
-        (TREE, [8, 0, 4], (Level(3, "switch", 375e9, 80e-9),), [[2], [0], [1]]),
+        (TREE, [8, 0, 4], (Level(3, "switch", 375e9, 80e-9),)),
         # Part of a ring is a line; positions 0 and 7 of a ring of 8 are neighbours.
-        (RING, list(range(8)), RING, [[place] for place in range(8)]),
-        (RING, [2, 3, 4], (Level(3, "line", 1e9, 1e-6),), [[0], [1], [2]]),
-        (RING, [0, 7], (Level(2, "line", 1e9, 1e-6),), [[0], [1]]),
+        (RING, list(range(8)), RING),
+        (RING, [2, 3, 4], (Level(3, "line", 1e9, 1e-6),)),
+        (RING, [0, 7], (Level(2, "line", 1e9, 1e-6),)),
     ],
 )
-def test_levels_are_cut_to_the_group(
-    levels: tuple[Level, ...], group: list[int], expected: tuple[Level, ...], places: list[list[int]]
-) -> None:
-    one = view(levels, group)
-    assert one.levels == expected
-    assert one.require_levels().tolist() == places
+def test_levels_are_cut_to_the_group(levels: tuple[Level, ...], group: list[int], expected: tuple[Level, ...]) -> None:
+    assert view(levels, group).levels == expected
 
 
 def test_keys_tell_views_apart() -> None:
@@ -92,7 +73,6 @@ ABLE = Capabilities(reduces=True, multicasts=True)
 @pytest.mark.parametrize(
     ("group", "within"),
     [
-        (list(range(20)), [True, False]),
         (list(range(20))[::-1], [True, False]),
         ([0, 4, 15, 19], [True, False]),
         ([0, 5, 10], [False]),
@@ -149,10 +129,6 @@ def links(fabric: Fabric, group: list[int] | None = None) -> GroupLinks:
     return found
 
 
-def pairs(found: GroupLinks) -> list[tuple[int, int]]:
-    return list(zip(found.sources.tolist(), found.destinations.tolist(), strict=True))
-
-
 def tree() -> Fabric:
     """Four leaves of two NPUs, two spines, and a switch that nothing hangs from."""
     npus, leaves, spines = np.arange(8), np.arange(8, 12), [12, 13]
@@ -165,11 +141,11 @@ def tree() -> Fabric:
 
 def test_members_come_in_the_order_of_the_group_and_switches_behind_them() -> None:
     found = links(grid(4), [2, 1, 3])
-    assert pairs(found) == [(0, 1), (0, 2), (1, 0), (2, 0)]
+    assert (found.sources.tolist(), found.destinations.tolist()) == ([0, 0, 1, 2], [1, 2, 0, 0])
     assert (found.ranks, found.nodes, found.direct) == (3, 3, True)
-    assert pairs(links(grid(3, 3), [0, 2, 4])) == []  # over others alone
+    assert links(grid(3, 3), [0, 2, 4]).sources.tolist() == []  # over others alone
     found = links(star(3))
-    assert pairs(found) == [(0, 3), (1, 3), (2, 3), (3, 0), (3, 1), (3, 2)]
+    assert (found.sources.tolist(), found.destinations.tolist()) == ([0, 1, 2, 3, 3, 3], [3, 3, 3, 0, 1, 2])
     assert not found.direct
 
 
