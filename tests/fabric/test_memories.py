@@ -56,15 +56,12 @@ def test_collectives_do_not_see_the_memories() -> None:
 def test_messages_of_npus_take_the_routes_of_the_fabric_beside_those_of_memories() -> None:
     fabric = with_memories(MESH, [POOL])
     assert fabric.memories is not None
-    memory = fabric.memories.serving("pool")[0, 0]
-    sources = np.array([fabric.npus[0], memory, fabric.npus[3]])
-    destinations = np.array([fabric.npus[7], fabric.npus[1], memory])
-    routes = answers.route(fabric.defaults.router, fabric, sources, destinations)
-    alone = answers.route(MESH.defaults.router, MESH, sources[:1], destinations[:1])
+    memory, router = fabric.memories.serving("pool")[0, 0], fabric.defaults.router
+    routes = answers.route(router, fabric, np.array([0, memory, 3]), np.array([7, 1, memory]))
+    alone = answers.path(MESH.defaults.router, MESH, 0, 7)
     assert routes.links_of(np.array([0])).tolist() == alone.links.tolist()
-    assert [len(routes.links_of(np.array([flow]))) for flow in (1, 2)] == [3, 3]
+    assert np.diff(routes.offsets)[1:].tolist() == [3, 3]
     # Switches copy and reduce where they may.
-    router = fabric.defaults.router
     load = answers.tree(router, fabric, np.array([memory]), fabric.npus, Operation.MULTICAST)
     store = answers.tree(router, fabric, fabric.npus, np.array([memory]), Operation.REDUCE)
     assert len(load.links) == len(store.links) == 1 + 4 + 8

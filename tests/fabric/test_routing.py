@@ -126,20 +126,15 @@ def test_only_able_nodes_branch_and_join(nodes: int, edges: list[tuple[int, int]
             ROUTER.tree(unable, *ends, operation)
 
 
-@pytest.mark.parametrize(
-    ("sources", "destinations", "operation", "links"),
-    [
+def test_nodes_that_do_not_branch_need_no_abilities() -> None:
+    for sources, destinations, operation, links in (
         # A stream to one leaf asks nothing of the nodes on its way, and the root itself copies freely.
         ([0], [2], Operation.MULTICAST, [0, 2]),
         ([2], [0], Operation.REDUCE, [1, 3]),
         ([1], [0, 2], Operation.MULTICAST, [1, 2]),
-    ],
-)
-def test_nodes_that_do_not_branch_need_no_abilities(
-    sources: list[int], destinations: list[int], operation: Operation, links: list[int]
-) -> None:
-    tree = ROUTER.tree(fabric_of(3, LINE), np.array(sources), np.array(destinations), operation)
-    assert tree.links.tolist() == links
+    ):
+        tree = ROUTER.tree(fabric_of(3, LINE), np.array(sources), np.array(destinations), operation)
+        assert tree.links.tolist() == links
 
 
 @given(fabrics(), st.data())

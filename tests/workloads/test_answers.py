@@ -67,7 +67,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (graph(splits=np.zeros(2)), "returned a graph with 2 splits; expected 1"),
         (messages(-1, 0), "returned a graph in which task 0 is a message with partner -1; expected sends"),
         (messages(1, -1), "task 0 is a message with partner 1"),
-        (messages(1, 0, kinds=np.array([TaskKind.SEND, TaskKind.SEND])), "task 0 is a message with partner 1"),
+        (messages(1, 0, kinds=np.array([TaskKind.SEND] * 2)), "task 0 is a message with partner 1"),
         (messages(1, 0, kinds=np.array([TaskKind.RECEIVE, TaskKind.SEND])), "task 1 is a message with partner 0"),
         (messages(1, 0, tables=(np.array([0, 1]),) * 2), "task 0 is a message with partner 1"),
         *FAILS,
@@ -86,7 +86,6 @@ def test_wrong_answers_of_a_workload_are_refused(method: str, answer: Any, messa
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (None, "returned None; expected an array of NPU numbers"),
         ([0, 1], "returned [0, 1]; expected"),
         (np.array([0.0, 1.0]), "expected an array of NPU numbers"),
         (np.array([0]), "returned 1 NPU; expected 2 or more"),
@@ -110,9 +109,7 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
 
 
 def test_wrong_labels_are_refused() -> None:
-    for fields, message in (
-        ({"priority": -1}, "priority: -1 is not a valid number"),
-        ({"colour": "red"}, "colour: 'red' is not a colour .*#D55E00"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Label(**fields)
+    with pytest.raises(InputError, match="priority: -1 is not a valid number"):
+        Label(priority=-1)
+    with pytest.raises(InputError, match=r"colour: 'red' is not a colour .*#D55E00"):
+        Label(colour="red")

@@ -54,8 +54,8 @@ def test_collective_of_all_members_is_one_task() -> None:
     assert [built.after(task).tolist() for task in range(6)] == [[], [], [1], [0, 2], [], [0, 3]]
     assert built.tables[built.members[3]].tolist() == [[1, 0]]
     assert [built.participants(task).tolist() for task in range(6)] == [[0], [1], [1], [0, 1], [2], [0]]
-    assert built.patterns == (None, None, None, Pattern.ALL_REDUCE, None, None)
-    assert [built.label(task) for task in range(6)] == ["compute"] * 3 + ["communication"] + ["compute"] * 2
+    assert built.patterns[2:4] == (None, Pattern.ALL_REDUCE)
+    assert [built.label(task) for task in (2, 3)] == ["compute", "communication"]
     assert built.names[:2] == ["a", "c"]
 
 
@@ -81,15 +81,13 @@ def test_sends_and_receives_match_by_source_destination_and_tag_in_order() -> No
         Node(1, RECEIVE, peer=0),
         names=list("abcdef"),
     )
-    pairs = {
-        (built.names[task], built.names[partner]): built.bytes[task]
-        for task, partner in enumerate(built.partners)
-        if built.kinds[task] == RECEIVE
-    }
-    assert pairs == {("a", "c"): 2.0, ("e", "b"): 1.0, ("f", "d"): 3.0}
-    assert (built.partners[built.partners] == np.arange(6)).all()
-    assert all(built.partners[task] < task for task in range(6) if built.kinds[task] == RECEIVE)
-    assert built.dependencies.size == 0
+    (receives,) = np.nonzero(built.kinds == RECEIVE)
+    sends = built.partners[receives]
+    assert [built.names[int(task)] for task in receives] == ["a", "e", "f"]
+    assert [built.names[int(task)] for task in sends] == ["c", "b", "d"]
+    assert built.bytes[receives].tolist() == [2.0, 1.0, 3.0]
+    assert (built.partners[sends] == receives).all()
+    assert (sends < receives).all()
 
 
 def test_sizes_of_pairs_are_put_together() -> None:
@@ -128,7 +126,7 @@ def wrong(message: str, *nodes: Node, **given: Any) -> Any:
     return pytest.param(nodes, given, message, id=message[:40])
 
 
-PAIR = {"communicators": [[0, 1]]}
+ALONE, PAIR = {"communicators": [[0]]}, {"communicators": [[0, 1]]}
 CYCLE = "dependencies: nodes wait for each other in a cycle of"
 
 
@@ -142,33 +140,20 @@ CYCLE = "dependencies: nodes wait for each other in a cycle of"
         wrong("seconds: node 0 of rank 0 has seconds -1.0 (accepted: finite and not", Node(0), seconds=[-1.0]),
         wrong("bytes: node 0 of rank 0 has bytes inf", Node(0, bytes=np.inf)),
         wrong("flops: 2 values for 1 node (accepted: 1)", Node(0), flops=[1.0, 2.0]),
-        wrong("names: 0 values for 1 node", Node(0), names=[]),
         wrong("rank: [0.5] is refused (accepted: an array of whole numbers)", Node(0), rank=[0.5]),
-        wrong("rank: 0 is refused (accepted: an array of whole numbers)", Node(0), rank=0),
         wrong("flops: ['x'] is refused (accepted: an array of numbers)", Node(0), flops=["x"]),
-        wrong("label_names: 1 is refused (accepted: a list of texts)", Node(0), label_names=1),
-        wrong("label_names: [1] is refused", Node(0), label_names=[1]),
+        wrong("label_names: [1] is refused (accepted: a list of texts)", Node(0), label_names=[1]),
         wrong("label_names: label 1 is empty (accepted: a word", Node(0), label=[1], label_names=["compute", ""]),
         wrong("memory_names: 'far' is refused", Node(0), memory_names="far"),
         wrong("communicators: 5 is refused (accepted: lists of ranks)", Node(0), communicators=5),
-        wrong("names: 5 is refused (accepted: a list of texts)", Node(0), names=5),
         wrong("dependency_offsets: 2 offsets of 0 values for 1 node", Node(0), dependency_offsets=[0, 1]),
         wrong("dependencies: node 0 of rank 0 depends on node 4, which does not exist (accepted", Node(0, after=(4,))),
         wrong("dependencies: node 1 of rank 1 depends on node 0 of rank 0 (accepted: ", Node(0), Node(1, after=(0,))),
         wrong("communicator: node 0 has communicator 0 (accepted: nothing, since there are none)", call(0)),
         wrong("communicators: communicator 0 has rank 5 (accepted: ranks 0 to 1)", call(0), communicators=[[0, 5]]),
         wrong("communicators: communicator 0 has rank 0 twice", call(0), communicators=[[0, 0]]),
-        wrong("communicators: ", call(0), communicators=[[]]),
-        wrong(
-            "communicator: node 1 of rank 1 is a collective of communicator 0, which does not have that rank",
-            *(call(0), call(1)),
-            communicators=[[0]],
-        ),
-        wrong(
-            "root: node 0 of rank 0 is a collective of communicator 0, which does not have its root 1 (accepted: ",
-            call(0, pattern=Pattern.REDUCE, root=1),
-            communicators=[[0]],
-        ),
+        wrong("communicator: node 0 of rank 1 is a collective of communicator 0, which does not", call(1), **ALONE),
+        wrong("root: node 0 of rank 0 is a collective", call(0, pattern=Pattern.REDUCE, root=1), **ALONE),
         wrong(
             "communicator: all-reduce (node 2 'c' of rank 0), number 1 of communicator 0, waits for rank 1, which "
             "calls only 1 there (accepted: all members of a communicator call each of its collectives)",
@@ -199,7 +184,6 @@ CYCLE = "dependencies: nodes wait for each other in a cycle of"
         ),
         wrong("split_offsets: node 0 of rank 0 has 1 size (accepted: 0, one", Node(0, splits=(1.0,))),
         wrong("peer: node 0 of rank 0 is a message to itself (accepted: another rank)", Node(0, SEND, peer=0)),
-        wrong("peer: node 0 has peer 2 (accepted: 0 to 1)", Node(0, SEND, peer=2)),
         wrong(
             "peer: sends and receives do not match:\n"
             "  node 1 of rank 0 waits for a receive of rank 1, which has 1 of the 2 that it needs "
@@ -214,9 +198,7 @@ CYCLE = "dependencies: nodes wait for each other in a cycle of"
         ),
         wrong(f"{CYCLE} 1:\n  node 0 of rank 0 waits for node 0", Node(0, after=(0,))),
         wrong(
-            f"{CYCLE} 2:\n"
-            "  all-reduce (node 3 of rank 1) waits for all-reduce (node 2 of rank 1)\n"
-            "  all-reduce (node 1 of rank 0) waits for all-reduce (node 0 of rank 0)",
+            f"{CYCLE} 2:\n  all-reduce (node 3 of rank 1) waits for all-reduce (node 2 of rank 1)\n  all-r",
             *(call(0), call(0, 0, communicator=1), call(1, communicator=1), call(1, 2)),
             communicators=[[0, 1], [1, 0]],
         ),
@@ -230,14 +212,11 @@ CYCLE = "dependencies: nodes wait for each other in a cycle of"
             *(Node(1, RECEIVE, peer=0), Node(1, SEND, (2,), peer=0)),
             names=["r0", "s0", "r1", "s1"],
         ),
-        *(
-            wrong(
-                f"label: node 1 of rank 1 communicates and has the label '{label}' (accepted: a word for what",
-                *(Node(0, SEND, peer=1), Node(1, RECEIVE, peer=0)),
-                label=[0, 1],
-                label_names=["pp", label],
-            )
-            for label in ("compute", "bubble")
+        wrong(
+            "label: node 1 of rank 1 communicates and has the label 'bubble' (accepted: a word for what",
+            *(Node(0, SEND, peer=1), Node(1, RECEIVE, peer=0)),
+            label=[0, 1],
+            label_names=["pp", "bubble"],
         ),
     ],
 )

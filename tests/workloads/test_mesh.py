@@ -27,19 +27,13 @@ def test_groups_by_hand_and_meshes_are_values() -> None:
     assert mesh.groups("mp", pp=1).tolist() == [[2, 3], [6, 7]]
     assert mesh.groups("dp", pp=0).tolist() == [[0, 4], [1, 5]]
     assert mesh.groups("pp").tolist() == [[0, 2], [1, 3], [4, 6], [5, 7]]
-    assert mesh.groups("mp", "dp").tolist() == [[0, 1, 4, 5], [2, 3, 6, 7]]
     assert mesh.groups("dp", "mp").tolist() == [[0, 1, 4, 5], [2, 3, 6, 7]]
-    assert mesh.groups("mp", "pp", "dp").tolist() == [list(range(8))]
     assert mesh.groups("ep").tolist() == [[rank] for rank in range(8)]
-    assert mesh.members(pp=1).tolist() == [2, 3, 6, 7]
     assert mesh.members(pp=1, mp=0).tolist() == [2, 6]
-    assert mesh.members().tolist() == list(range(8))
     assert (mesh.size("mp"), mesh.size("ep"), mesh.ranks) == (2, 1, 8)
-    one, other = DeviceMesh({"tp": 2, "dp": 3}), DeviceMesh({"tp": 2, "dp": 3})
-    assert one == other
-    assert len({one, other}) == 1
+    one = DeviceMesh({"tp": 2, "dp": 3})
+    assert len({one, DeviceMesh({"tp": 2, "dp": 3}), pickle.loads(pickle.dumps(one))}) == 1
     assert one != DeviceMesh({"dp": 3, "tp": 2})  # other ranks are neighbours
-    assert pickle.loads(pickle.dumps(one)) == one
     assert (str(one), str(DeviceMesh({}))) == ("TP(2)-DP(3)", "one rank")
     mesh = DeviceMesh({"rank": 4}, communicators={"7": np.array([[0, 3]])})
     assert mesh.communicators["7"].tolist() == [[0, 3]]
@@ -103,26 +97,16 @@ def test_what_a_mesh_does_not_have_is_refused(ask: Callable[[DeviceMesh], object
         ask(DeviceMesh({"tp": 4, "experts": 2}))
 
 
-@pytest.mark.parametrize("axis", ["tp", "mp", "dp", "pp", "ep", "cp", "sp"])
-def test_a_usual_axis_may_be_asked_for_where_there_is_none(axis: str) -> None:
-    mesh = DeviceMesh({"experts": 2})
-    assert mesh.groups(axis).tolist() == [[0], [1]]
-    assert mesh.size(axis) == 1
-
-
 @pytest.mark.parametrize(
-    ("fields", "key"),
+    ("key", "value"),
     [
-        ({"samples": -1}, "samples"),
-        ({"samples": 1, "tokens": math.inf}, "tokens"),
-        ({"samples": 1, "model_flops": math.nan}, "model_flops"),
-        ({"samples": 1, "replicas": 0}, "replicas"),
-        ({"samples": 1, "microbatches": 1.5}, "microbatches"),
+        *(("samples", -1), ("tokens", math.inf), ("model_flops", math.nan)),
+        *(("replicas", 0), ("microbatches", 1.5)),
     ],
 )
-def test_impossible_work_names_the_key(fields: dict[str, Any], key: str) -> None:
+def test_impossible_work_names_the_key(key: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"^{key}: "):
-        Work(**fields)
+        Work(**{"samples": 1, key: value})
 
 
 def grid(*sizes: int) -> Fabric:
@@ -136,15 +120,15 @@ def grid(*sizes: int) -> Fabric:
 def test_snakes_and_axes_that_are_nested_in_another_order() -> None:
     expected = [0, 1, 2, 3, 4, 9, 8, 7, 6, 5, 10, 11, 12, 13, 14, 19, 18, 17, 16, 15]
     assert SnakePlacement().assign(grid(5, 4), DeviceMesh({"dp": 20})).tolist() == expected
-    mesh = DeviceMesh({"tp": 2, "pp": 2, "dp": 3})
-    places = NestedPlacement(axes=("dp", "tp")).assign(grid(5, 4), mesh)
-    # The NPU of rank tp + 2 (pp + 2 dp) is dp + 3 (tp + 2 pp).
-    assert places.tolist() == [dp + 3 * (tp + 2 * pp) for dp in range(3) for pp in range(2) for tp in range(2)]
-    nested = NestedPlacement(axes=("tp", "dp")).order(grid(1), mesh)
+    mesh = three(mp=2, pp=2, dp=3)
+    places = NestedPlacement(axes=("dp", "mp")).assign(grid(5, 4), mesh)
+    # The NPU of rank mp + 2 (pp + 2 dp) is dp + 3 (mp + 2 pp).
+    assert places.tolist() == [dp + 3 * (mp + 2 * pp) for dp in range(3) for pp in range(2) for mp in range(2)]
+    nested = NestedPlacement(axes=("mp", "dp")).order(grid(1), mesh)
     assert np.array_equal(nested, MegatronPlacement().order(grid(1), mesh))
 
 
-@pytest.mark.parametrize("sizes", [(5, 4), (3, 3), (2, 3, 4), (3, 2, 5), (1, 6), (2, 2, 2, 3)])
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 3, 4), (3, 2, 5), (1, 6), (2, 2, 2, 3)])
 def test_snake_steps_to_a_neighbour(sizes: tuple[int, ...]) -> None:
     fabric = grid(*sizes)
     order = SnakePlacement().order(fabric, DeviceMesh({}))
