@@ -52,17 +52,12 @@ def bad(base: str, body: str = "pass", *, hook: str = "topologies", frozen: str 
 # Found when it is loaded.
 UNUSABLE = [
     ("import no_such_module", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module' (line 1)"),
-    ("1 / 0", "cannot be imported: ZeroDivisionError"),
     ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
     ("def broken(:", "cannot be imported: SyntaxError"),
     (f"{HOOK}topologys(): return []", "topologys, which is not a hook; did you mean 'fredfw_topologies'?"),
     (f"{HOOK}topologies(fabric): return []", "implements fredfw_topologies(fabric), which is called with () only"),
     (f"{HOOK}after_run(result, *, more): pass", "after_run(result, more), which is called with (result) only"),
-    (f"{HOOK}after_run(result=None): pass", "after_run(result=None), which is called with (result) only"),
-    (
-        f"{HOOK}topologys(): pass\ndef fredfw_routers(): pass",
-        "defines fredfw_routers without @hookimpl; it implements fredfw_topologys, which is not a hook",
-    ),
+    (f"{HOOK}topologys(): pass\ndef fredfw_routers(): pass", "without @hookimpl; it implements fredfw_topologys"),
     ("from fredfw import NoSuchInterface", OTHER),
     ("from fredfw.no_such_module import Topology", OTHER),
     (f"{HOOK}topologies(): pass".replace("impl\ndef", "impl(specname='fredfw_routers')\ndef"), "another name or"),
@@ -72,28 +67,18 @@ UNUSABLE = [
 # Found when something of its kind is looked up.
 JUNK = [
     (f"{HOOK}topologies(): return 'Mesh'", "returns 'Mesh' from fredfw_topologies, not a sequence of classes"),
-    (f"{HOOK}topologies(): return [3]", "returns [3] from"),
     (f"{HOOK}topologies(): quit()", "fails in fredfw_topologies: SystemExit: None (line 3)"),
-    (f"{HOOK}topologies(): raise KeyError('x')", "fails in fredfw_topologies: KeyError: 'x' (line 3)"),
     (f"{HOOK}commands(): return [print]", "returns [<built-in function print>] from fredfw_commands"),
-    (f"{HOOK}commands(): return 'run'", "returns 'run' from fredfw_commands, not a sequence of click commands"),
     (f"{HOOK}commands():\n    from click import Command\n    return [Command(None)]", "<Command None>, which has no"),
-    (f"{HOOK}commands(): import no_such_module", "fails in fredfw_commands: ModuleNotFoundError: No module named"),
     (bad("LinearPlacement"), "registers the topology Bad, which is not a subclass of Topology"),
     (bad("Pair", frozen=""), "Bad, which is not an attrs class"),
     (bad("Topology"), "Bad, which does not define build"),
-    (bad("Pair", "name = None"), "Bad, which has no name"),
     (bad("Pair", "name: str = 'bad'"), "Bad, which has no name"),
     (bad("Works", "size: nowhere.Size"), "which cannot be configured: the annotations of Bad cannot be resolved: Nam"),
     (bad("Direct", "chunks: int", hook="collectives"), "Bad, which cannot be made with its defaults: TypeError: "),
     (
-        bad("Direct", "chunks: int = units.count('x', help='')", hook="collectives"),
-        "Bad, which cannot be made with its defaults: InputError: chunks: 'x'",
-    ),
-    (
         bad("CollectiveAlgorithm", "def schedule(self, one): ...", hook="collectives"),
-        "Bad, which has no patterns; define `patterns: ClassVar[frozenset[Pattern]]`; it defines schedule(one), which "
-        "is called with (request, view)",
+        "no patterns; define `patterns: ClassVar[frozenset[Pattern]]`; it defines schedule(one), which is called with",
     ),
 ]
 
@@ -133,10 +118,8 @@ def test_a_broken_plugin_is_left_out_alone(install: Install, source: str, cause:
 @pytest.mark.parametrize(
     ("source", "cause"),
     [
-        ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero (line 1)"),
         ("from fredfw import NoSuchThing", "it is written for another version of fredfw"),
         ("x = 1", "cannot be imported: AttributeError: module 'acme_lazy.ring' has no attribute 'Acme'"),
-        ("Acme = None", "has None as the topology 'acme-ring', which is not one of classes"),
         ("Acme = 3", "has 3 as the topology 'acme-ring', which is not one of classes"),
         ("class Acme: name = 'acme-ring'", "registers the topology Acme, which is not a subclass of Topology"),
         (topology("other-ring"), "has the name 'other-ring', not 'acme-ring' as its entry point says"),

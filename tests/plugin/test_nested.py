@@ -45,10 +45,8 @@ def framework() -> Framework:
     return Framework(manager)
 
 
-def built(**fields: Any) -> Doubled:
-    found = framework().topology("doubled", **fields)
-    assert isinstance(found, Doubled)
-    return found
+def built(**fields: Any) -> Any:
+    return framework().topology("doubled", **fields)
 
 
 def experiment(inner: object, workload: object = "microbenchmark") -> dict[str, Any]:
@@ -60,7 +58,6 @@ def test_a_field_takes_a_name_or_a_table_which_the_kit_checks_and_plain_data_has
     plain = {"name": "switch", "npus": 20, "link_bandwidth": 3e12, "link_latency": 2e-8, "in_network": False}
     for given in ("switch", {"name": "switch"}, plain, built(inner="switch").inner):
         inner = built(inner=given).inner
-        assert inner is not None
         assert (inner.name, len(inner.build().npus)) == ("switch", 20)
     assert built().inner is None
     names = [one.name for one in built(others=["torus", {"name": "switch", "npus": 4}]).others]
@@ -71,9 +68,7 @@ def test_a_field_takes_a_name_or_a_table_which_the_kit_checks_and_plain_data_has
     assert found["inner"]["name"] == "fat-tree"
     assert "npus" not in found["inner"]
     assert built(**found) == topology
-    setting = schema.settings(Doubled)["inner"]
-    assert setting.accepted == "the name of a topology, or { name = ..., ... }"
-    assert setting.type == "Topology | None"
+    assert schema.settings(Doubled)["inner"].type == "Topology | None"
 
 
 @pytest.mark.parametrize(
