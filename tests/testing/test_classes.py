@@ -70,13 +70,13 @@ def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
 
 
 def test_what_a_case_has_found_out_serves_all_tests() -> None:
-    class Some(SharingPolicyTests):
-        policies = [MaxMin()]  # noqa: RUF012  (as an author would write it)
+    class Nothing(SharingPolicyTests): ...
+
+    class Some(Nothing):
+        policies = (MaxMin(),)
 
     class More(Some):
-        policies = [MaxMin(), MaxMin()]  # noqa: RUF012  (as above)
-
-    class Nothing(SharingPolicyTests): ...
+        policies = (MaxMin(), MaxMin())  # type: ignore[assignment]
 
     assert Some._kept_cases() is Some._kept_cases()
     assert [len(cls._kept_cases()) for cls in (Some, More)] == [1, 2]
@@ -158,7 +158,6 @@ def test_sound_scripts_pass_and_other_faults_do_not_hide_it(tmp_path: Path) -> N
         file.write_text(script("self.rate", "check_topology(Pair())", end))
         assert run(file, "argument", where=tmp_path) == ""
     # The first check of the script fails there, too, when the class is known already.
-    file = tmp_path / "pair.py"
     file.write_text(script("[1e9 * os.getpid(), 5e8]", "check_topology(Pair())"))
     message = run(file, where=tmp_path)
     assert DIFFERS in message

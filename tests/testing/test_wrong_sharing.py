@@ -62,20 +62,15 @@ class Opening(Dynamics):
         self.secret = (lambda: 0) if fault == "secret" else None
 
     def __getstate__(self) -> dict[str, object]:
-        state = self.__dict__.copy()
-        if self.fault == "forgetful":
-            state["asked"] = 0
-        return state
+        return {**self.__dict__, "asked": 0} if self.fault == "forgetful" else self.__dict__
 
     def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
         self.asked = next(_everywhere) if self.fault == "shared" else self.asked + 1
         rates = (1 - 0.5**self.asked) * max_min(flows.incidence, capacities)
         rates *= {"overload": 1.5, "short": 0.9}.get(self.fault, 1.0)
-        match self.fault:
-            case "negative" | "endless":
-                rates[0] = -1.0 if self.fault == "negative" else math.nan
-            case "numbers":
-                rates[flows.ids == flows.ids.min()] *= 0.5
+        if self.fault == "numbers":
+            rates[flows.ids == flows.ids.min()] *= 0.5
+        rates[0] = {"negative": -1.0, "endless": math.nan}.get(self.fault, rates[0])
         return HeldRates(rates, now if self.fault == "still" else now + 1e-6)
 
 
@@ -89,7 +84,6 @@ class Open(StatefulSharing):
     fault: str = units.option("none", help="which")
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        del fabric
         return Opening(self.fault)
 
 

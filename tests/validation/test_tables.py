@@ -26,10 +26,9 @@ def refused(text: str, reading: Reading | None = None) -> str:
 def test_a_line_is_a_point_of_a_system_whatever_the_order_of_columns() -> None:
     (point,) = parse(table(LINE), "mine.csv")
     assert (point.system.name, point.system.preset) == ("h100-node", "dgx-h100")
-    assert (point.nodes, point.ranks, point.pattern, point.source) == (1, 8, "all-reduce", "mine.csv")
-    assert point.size == 2**20
+    assert (point.nodes, point.ranks, point.pattern, point.size) == (1, 8, "all-reduce", 2**20)
     assert point.seconds == pytest.approx(40.5e-6)
-    assert point.where == "line 2"
+    assert (point.source, point.where) == ("mine.csv", "line 2")
     header = "notes,time_us,size_B,collective,ranks,ranks_per_node,system,source,library"
     (point,) = parse(table('"a, b",8,1024,all-gather,16,8,a100-cluster,us,2.29', header=header), "mine.csv")
     assert (point.nodes, point.source, point.library) == (2, "us", "2.29")
@@ -60,8 +59,8 @@ def test_a_suggested_system_is_of_the_same_gpu_and_scale(name: str, suggested: s
 @pytest.mark.parametrize(
     ("column", "value", "accepted"),
     [
-        *(("time_us", one, "a number of microseconds above 0, without a") for one in ("-4", "0", "12 ms", "nan", "")),
-        *(("size_B", one, "a number of bytes above 0, without a unit") for one in ("1M", "0")),
+        *(("time_us", one, "a number of microseconds above 0, without a") for one in ("0", "12 ms", "nan", "")),
+        ("size_B", "1M", "a number of bytes above 0, without a unit"),
         *(("ranks", one, "a whole number from 2") for one in ("1", "2.5")),
         ("nodes", "0", "a whole number from 1"),
         ("collective", "allreduce", "all-reduce, "),
@@ -77,19 +76,17 @@ def test_a_cell_that_cannot_be_used_is_named(column: str, value: str, accepted: 
 
 
 def test_rates_that_do_not_belong_to_a_time_and_uneven_ranks_are_refused() -> None:
-    header = f"{HEADER},algbw_GBps"
-    assert parse(table(f"{LINE},25.89", header=header), "x")
-    message = refused(table(LINE.replace("40.5", "0.0405") + ",25.89", header=header))
-    assert "line 2, column algbw_GBps: 25.89 is not 1048576 B in 0.0405 us, which is 2.589e+04" in message
-    header = f"{HEADER},busbw_GBps"
-    assert parse(table(f"{LINE},45.31", header=header), "x")  # 2**20 B / 40.5 us * 2 * 7 / 8
-    message = refused(table(LINE.replace(",8,", ",4,") + ",45.31", header=header))
-    said = "45.31 is not that of all-reduce of 1048576 B in 40.5 us among 4 ranks, which is 38.84"
-    assert f"line 2, column busbw_GBps: {said}" in message
-    said = "line 2, column ranks: 8 ranks are not on 3 nodes"
-    assert said in refused(table(LINE.replace(",1,8", ",3,8")))
-    said = "line 2, column ranks: 8 ranks are not on 1 node with 4 each"
-    assert said in refused(table(f"{LINE},4", header=f"{HEADER},ranks_per_node"))
+    algbw, busbw = f"{HEADER},algbw_GBps", f"{HEADER},busbw_GBps"
+    assert parse(table(f"{LINE},25.89", header=algbw), "x")
+    assert parse(table(f"{LINE},45.31", header=busbw), "x")  # 2**20 B / 40.5 us * 2 * 7 / 8
+    fast, few = LINE.replace("40.5", "0.0405"), LINE.replace(",8,", ",4,")
+    for text, said in (
+        (table(f"{fast},25.89", header=algbw), "algbw_GBps: 25.89 is not 1048576 B in 0.0405 us, which is 2.589e+04"),
+        (table(f"{few},45.31", header=busbw), "busbw_GBps: 45.31 is not that of all-reduce of 1048576 B in 40.5 us am"),
+        (table(LINE.replace(",1,8", ",3,8")), "ranks: 8 ranks are not on 3 nodes"),
+        (table(f"{LINE},4", header=f"{HEADER},ranks_per_node"), "ranks: 8 ranks are not on 1 node with 4 each"),
+    ):
+        assert f"line 2, column {said}" in refused(text)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +184,7 @@ def test_both_kinds_of_times_are_read_and_what_the_header_says_of_nodes_and_the_
     assert parse(unknown, "x", Reading(system="h100-node"))[0].stated == ""
     (point, _) = parse(output(other="node-b"), "x")
     assert (point.system.name, point.nodes, point.ranks) == ("a100-cluster", 2, 4)
-    uneven = output(other="node-b").replace(
-        "#  Rank  1 Group  0 Pid  12346 on     node-a", "#  Rank  1 Group  0 Pid  12346 on     node-b"
-    )
+    uneven = output(other="node-b").replace("12346 on     node-a", "12346 on     node-b")
     with pytest.raises(InputError, match=r"line 15: hosts have from 1 to 3 ranks .accepted: a run with as many ranks"):
         parse(uneven, "x")
     (point, _) = parse(output("a program", columns=NO_BUSBW), "x", Reading(pattern="broadcast"))
@@ -214,7 +209,6 @@ def test_columns_are_found_by_their_names_in_runs_that_follow_each_other() -> No
     ("program", "pattern", "factor"),
     [
         ("all_reduce", "all-reduce", 3 / 2),
-        ("all_gather", "all-gather", 3 / 4),
         ("reduce_scatter", "reduce-scatter", 3 / 4),
         ("alltoall", "all-to-all", 3 / 4),
         ("./build/sendrecv", "sendrecv", 1),
@@ -239,9 +233,7 @@ def test_the_program_says_the_operation_and_busbw_belongs_to_it(program: str, pa
     ("text", "said"),
     [
         (output(times=TIMES.replace("21.20      0", "21.20     12")), "line 15, column #wrong: '12': values came"),
-        (output(times=TIMES.replace("22.17      0", "22.17      1")), "line 15, column #wrong: '1': .*: 0, N/A"),
         (output(columns=COLUMNS.replace("(us)", "(ms)")), r"line 14: the unit 'ms' is not read \(accepted: us\)"),
-        (output(times=TIMES.replace("74.21", "-74.21")), "line 15, column time_us: '-74.21' cannot be used"),
         (output(times=TIMES.replace("74.21", "N/A")), "line 15, column time_us: 'N/A' cannot be used"),
         (output(times=TIMES.replace("  74.21", "")), r"line 15: has 12 columns \(accepted: 13"),
         (COLUMNS + TIMES, "line 4: the output does not list its ranks"),
