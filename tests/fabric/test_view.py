@@ -63,7 +63,7 @@ def test_keys_tell_views_apart() -> None:
     assert view(MESH, [0, 1, 5, 6]).key == view(MESH, [7, 8, 12, 13]).key
     assert view(MESH, [0, 1, 5, 6]).key != view(MESH, [1, 0, 5, 6]).key
     assert view(MESH, [0, 1]).key != view(TREE, [0, 1]).key
-    able = GroupView.of(np.array([0, 1]), MESH, coordinates(MESH), Capabilities(reduces=True))
+    able = evolve(view(MESH, [0, 1]), capabilities=Capabilities(reduces=True))
     assert able.key != view(MESH, [0, 1]).key
 
 

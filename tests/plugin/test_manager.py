@@ -206,17 +206,12 @@ def test_what_is_registered_after_a_look_up_is_seen_by_that_manager_alone_and_no
     assert manager.topologies.names() == ("loop",)
 
 
-@frozen
-class OtherLoop(Loop):
-    """Has an inherited name."""
-
-
 @pytest.mark.parametrize(
     ("hooks", "cause"),
     [
         ({"fredfw_topologys": lambda: None}, "fredfw_topologys, which is not a hook"),
         ({"fredfw_topologies": lambda: [LinearPlacement]}, "placement.py), which is not a subclass of Topology"),
-        ({"fredfw_topologies": lambda: [Loop, OtherLoop]}, "registers the topology 'loop' more than once: Loop ("),
+        ({"fredfw_topologies": lambda: [Loop, Loop]}, "registers the topology 'loop' more than once: Loop ("),
     ],
 )
 def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error(hooks: Mapping[str, Any], cause: str) -> None:

@@ -15,16 +15,8 @@ from fredfw.validation.points import CollectivePoint, Fold, Part, find_system, f
 from fredfw.validation.results import Prediction, Score, Validation, pooled
 
 EVEN_POWERS = "even powers of two"
-POINT = CollectivePoint(
-    system=find_system("h100-node", 1),
-    source="us",
-    pattern="all-reduce",
-    nodes=1,
-    ranks=8,
-    seconds=1.0,
-    size=4.0**10,
-    table="theirs",
-)
+NODE: dict[str, Any] = {"system": find_system("h100-node", 1), "nodes": 1, "ranks": 8}
+POINT = CollectivePoint(**NODE, source="us", pattern="all-reduce", seconds=1.0, size=4.0**10, table="theirs")
 
 
 def prediction(

@@ -35,10 +35,8 @@ def test_a_line_is_a_point_of_a_system_whatever_the_order_of_columns() -> None:
     text = table(f"{LINE},39.5", f"{LINE},", header=f"{HEADER},time_inplace_us")
     assert [point.seconds for point in parse(text, "x")] == pytest.approx([40.5e-6, 40.5e-6])
     assert [point.seconds for point in parse(text, "x", Reading(in_place=True))] == pytest.approx([39.5e-6, 40.5e-6])
-    names = [
-        parse(table(line), "x", Reading(presets=("mi300x",)))[0].system.name
-        for line in (LINE, LINE.replace("H100 node,1,8", "dgx-h100,2,16"), LINE.replace("H100 node", "MI300X"))
-    ]
+    lines = LINE, LINE.replace("H100 node,1,8", "dgx-h100,2,16"), LINE.replace("H100 node", "MI300X")
+    names = [one.system.name for one in parse(table(*lines), "x", Reading(presets=("mi300x",)))]
     assert names == ["h100-node", "h100-cluster", "mi300x-node"]
     reading = Reading(system="a100-node")
     assert parse(table(LINE), "x", reading)[0].system.name == "a100-node"
