@@ -28,11 +28,10 @@ def fredfw_on_run_error(experiment, error):
 
 
 def tell(manager: PluginManager, *hooks: str) -> None:
-    hook: Any = manager.hook
-    given = {"before_run": {"experiment": 1}, "after_run": {"result": 2}}
-    given["on_run_error"] = {"experiment": 3, "error": ValueError()}  # type: ignore[dict-item]  # any object
+    failed = {"experiment": 3, "error": ValueError()}
+    given: dict[str, Any] = {"before_run": {"experiment": 1}, "after_run": {"result": 2}, "on_run_error": failed}
     for name in hooks or given:
-        getattr(hook, f"fredfw_{name}")(**given[name])
+        getattr(manager.hook, f"fredfw_{name}")(**given[name])
 
 
 def test_a_plugin_that_fails_around_a_run_is_not_called_there_again(install: Install) -> None:

@@ -16,41 +16,31 @@ from fredfw.testing import check_topology
 
 
 @frozen
-class Doubled(Topology):
-    """The same network twice, with a link each way between the first nodes."""
+class Renamed(Topology):
+    """The same network by another name, or two NPUs."""
 
-    name: ClassVar[str] = "doubled"
-    inner: Topology | None = units.option(None, help="what there is twice")  # noqa: RUF009  (declares a field)
+    name: ClassVar[str] = "renamed"
+    inner: Topology | None = units.option(None, help="which network")  # noqa: RUF009  (declares a field)
     others: tuple[Topology, ...] = units.option((), help="not built")
 
     def build(self) -> Fabric:
         if self.inner is None:
             return Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1e9, 0.0, 0.0)
-        one = self.inner.build()
-        nodes = len(one.kinds)
-        return Fabric(
-            name=f"twice {one.name}",
-            kinds=np.tile(one.kinds, 2),
-            sources=np.concatenate([one.sources, one.sources + nodes, [0, nodes]]),
-            destinations=np.concatenate([one.destinations, one.destinations + nodes, [nodes, 0]]),
-            bandwidths=1e9,
-            latencies=0.0,
-            energies=0.0,
-        )
+        return self.inner.build().with_defaults(name="renamed")
 
 
 def framework() -> Framework:
     manager = PluginManager.discover()
-    manager.register(plugin(fredfw_topologies=lambda: [Doubled]), "doubled")
+    manager.register(plugin(fredfw_topologies=lambda: [Renamed]), "renamed")
     return Framework(manager)
 
 
 def built(**fields: Any) -> Any:
-    return framework().topology("doubled", **fields)
+    return framework().topology("renamed", **fields)
 
 
 def experiment(inner: object, workload: object = "microbenchmark") -> dict[str, Any]:
-    topology = {"name": "doubled", "inner": inner}
+    topology = {"name": "renamed", "inner": inner}
     return {"fabrics": {"a": {"topology": topology}}, "workloads": {"w": {"workload": workload}}}
 
 
@@ -68,17 +58,17 @@ def test_a_field_takes_a_name_or_a_table_which_the_kit_checks_and_plain_data_has
     assert found["inner"]["name"] == "fat-tree"
     assert "npus" not in found["inner"]
     assert built(**found) == topology
-    assert schema.settings(Doubled)["inner"].type == "Topology | None"
+    assert schema.settings(Renamed)["inner"].type == "Topology | None"
 
 
 @pytest.mark.parametrize(
     ("inner", "message"),
     [
-        ("torsu", "inner: no topology 'torsu'; did you mean 'torus'.* .accepted: .*, doubled, "),
+        ("torsu", "inner: no topology 'torsu'; did you mean 'torus'.* .accepted: .*, renamed, "),
         ({"npus": 4}, "inner: .* does not name a plugin"),
         ({"name": "switch", "npu": 4}, "inner.npu: unknown key; did you mean 'npus'"),
         ({"name": "switch", "npus": 0}, "inner.npus: 0 is not a valid number"),
-        ({"name": "doubled", "inner": {"name": "switch", "npus": 0}}, "inner.inner.npus: 0 is not"),
+        ({"name": "renamed", "inner": {"name": "switch", "npus": 0}}, "inner.inner.npus: 0 is not"),
         (3, "inner: 3 is not the name of a topology, or { name = ..., ... }"),
     ],
 )
@@ -94,18 +84,18 @@ def test_a_result_has_the_versions_of_plugins_inside_and_the_command_line_takes_
     assert "fredfw-topology-switch" in provenance["versions"]
     assert provenance["topology"]["inner"]["npus"] == 2
     plugins = framework().plugins
-    topology = configured(Doubled, ['inner={ name = "switch", npus = 3 }'], "--set", plugins=plugins)
-    assert len(topology.build().npus) == 6
+    topology = configured(Renamed, ['inner={ name = "switch", npus = 3 }'], "--set", plugins=plugins)
+    assert len(topology.build().npus) == 3
     with pytest.raises(InputError, match=r"--set.inner: 'switch' is not the name"):
-        configured(Doubled, ["inner=switch"], "--set")
+        configured(Renamed, ["inner=switch"], "--set")
 
 
 @pytest.mark.parametrize("field", ["link_bandwidth", "link_latency"])
 def test_numbers_inside_need_units_on_the_command_line(field: str) -> None:
     plugins = framework().plugins
-    text = f'inner={{ name = "doubled", inner = {{ name = "switch", {field} = 450 }} }}'
+    text = f'inner={{ name = "renamed", inner = {{ name = "switch", {field} = 450 }} }}'
     with pytest.raises(InputError, match=rf"^--set.inner.inner.{field}: 450 has no unit"):
-        configured(Doubled, [text], "--set", plugins=plugins)
+        configured(Renamed, [text], "--set", plugins=plugins)
     values = {f"fabrics.a.topology.inner.{field}": 450}
     with pytest.raises(InputError, match=f"--set fabrics.a.topology.inner.{field}: 450 has no unit"):
         check_units(framework().load_experiment(experiment("switch")), values)

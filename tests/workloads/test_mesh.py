@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from fredfw import DeviceMesh, Placement, Work
 from fredfw.errors import InputError
-from fredfw.fabric import Fabric, Level
+from fredfw.testing.fabrics import grid
 from fredfw.workloads import LinearPlacement, MegatronPlacement, NestedPlacement, SnakePlacement, samples_per_replica
 
 meshes = st.dictionaries(st.sampled_from(["tp", "cp", "ep", "dp", "pp"]), st.integers(1, 4)).map(DeviceMesh)
@@ -109,14 +109,6 @@ def test_impossible_work_names_the_key(key: str, value: Any) -> None:
         Work(**{"samples": 1, key: value})
 
 
-def grid(*sizes: int) -> Fabric:
-    """NPUs of a grid without links, innermost level first."""
-    coordinates = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes[::-1])[::-1], axis=1)
-    levels = tuple(Level(size, "line", 1.0) for size in sizes)
-    none = np.zeros(0, dtype=np.intp)
-    return Fabric("grid", np.zeros(len(coordinates)), none, none, 1.0, 0.0, 0.0, levels, coordinates)
-
-
 def test_snakes_and_axes_that_are_nested_in_another_order() -> None:
     expected = [0, 1, 2, 3, 4, 9, 8, 7, 6, 5, 10, 11, 12, 13, 14, 19, 18, 17, 16, 15]
     assert SnakePlacement().assign(grid(5, 4), DeviceMesh({"dp": 20})).tolist() == expected
@@ -140,7 +132,7 @@ def test_snake_steps_to_a_neighbour(sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("placement", [LinearPlacement(), MegatronPlacement(), SnakePlacement()])
 def test_too_many_workers_are_refused(placement: Placement) -> None:
-    with pytest.raises(InputError, match=r"MP\(3\)-PP\(2\)-DP\(3\) needs 18 NPUs, but fabric 'grid' has 4"):
+    with pytest.raises(InputError, match=r"MP\(3\)-PP\(2\)-DP\(3\) needs 18 NPUs, but fabric 'mesh of 2x2' has 4"):
         placement.assign(grid(2, 2), DeviceMesh({"mp": 3, "pp": 2, "dp": 3}))
 
 
