@@ -43,6 +43,7 @@ def test_single_values_are_for_all_and_npus_come_in_node_order_with_names() -> N
     [
         ({"destinations": np.array([1, 0])}, "7 link sources, 2 ends"),
         ({"destinations": np.array([1, 0, 1, 2, 1, 3, 4])}, "ends at node 4, there are 4 nodes"),
+        ({"destinations": np.array([1, 0, 1, 2, 1, 3, -1])}, "ends at node -1, there are 4 nodes"),
         ({"bandwidths": np.ones(6)}, r"bandwidths have shape \(6,\), expected \(7,\)"),
         ({"copies": np.ones(3)}, r"copies have shape \(3,\), expected \(4,\)"),
         ({"bandwidths": [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0]}, "link npu1->switch0 has bandwidth 0.0"),

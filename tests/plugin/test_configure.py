@@ -60,6 +60,7 @@ def test_values_of_the_right_type(key: str, value: object, expected: object) -> 
         ({"either": 2.5}, "either", "2.5 is not an integer or text", "an integer or text"),
         ({"wide": 1}, "wide", "1 is not true or false", "true or false"),
         ({"colour": "blu"}, "colour", "'blu' is not known; did you mean 'blue'?", "red, blue"),
+        ({"mode": "c"}, "mode", "'c' is not known", "a, b"),
         ({"shape": 8}, "shape", "8 is not a list", "a list, each an integer"),
         ({"shape": [8, "x"]}, "shape[1]", "'x' is not an integer", "an integer"),
         ({"pair": [1]}, "pair", "[1] is not a list of 2", "a list of 2: an integer, text"),

@@ -55,6 +55,7 @@ def test_defaults_and_what_is_accepted(name: str, default: str | None, accepted:
     [
         (int | None, "int | None", "an integer"),
         (int | str, "int | str", "an integer or text"),
+        (tuple[int, ...], "tuple[int, ...]", "a list, each an integer"),
         (tuple[int, str], "tuple[int, str]", "a list of 2: an integer, text"),
         (Sequence[int], "Sequence[int]", "a list, each an integer"),
         (list, "list", "a list"),

@@ -146,12 +146,14 @@ CYCLE = "dependencies: nodes wait for each other in a cycle of"
         wrong("label_names: label 1 is empty (accepted: a word", Node(0), label=[1], label_names=["compute", ""]),
         wrong("memory_names: 'far' is refused", Node(0), memory_names="far"),
         wrong("communicators: 5 is refused (accepted: lists of ranks)", Node(0), communicators=5),
+        wrong("names: 5 is refused (accepted: a list of texts)", Node(0), names=5),
         wrong("dependency_offsets: 2 offsets of 0 values for 1 node", Node(0), dependency_offsets=[0, 1]),
         wrong("dependencies: node 0 of rank 0 depends on node 4, which does not exist (accepted", Node(0, after=(4,))),
         wrong("dependencies: node 1 of rank 1 depends on node 0 of rank 0 (accepted: ", Node(0), Node(1, after=(0,))),
         wrong("communicator: node 0 has communicator 0 (accepted: nothing, since there are none)", call(0)),
         wrong("communicators: communicator 0 has rank 5 (accepted: ranks 0 to 1)", call(0), communicators=[[0, 5]]),
         wrong("communicators: communicator 0 has rank 0 twice", call(0), communicators=[[0, 0]]),
+        wrong("communicators: ", call(0), communicators=[[]]),
         wrong("communicator: node 0 of rank 1 is a collective of communicator 0, which does not", call(1), **ALONE),
         wrong("root: node 0 of rank 0 is a collective", call(0, pattern=Pattern.REDUCE, root=1), **ALONE),
         wrong(
@@ -183,6 +185,7 @@ CYCLE = "dependencies: nodes wait for each other in a cycle of"
             **PAIR,
         ),
         wrong("split_offsets: node 0 of rank 0 has 1 size (accepted: 0, one", Node(0, splits=(1.0,))),
+        wrong("peer: node 0 has peer 2 (accepted: 0 to 1)", Node(0, SEND, peer=2)),
         wrong("peer: node 0 of rank 0 is a message to itself (accepted: another rank)", Node(0, SEND, peer=0)),
         wrong(
             "peer: sends and receives do not match:\n"
