@@ -41,14 +41,15 @@ def flow_set(routes: Routes, **fields: Any) -> FlowSet:
     return FlowSet(routes, np.full(count, VOLUME), np.arange(count), count, label="dp", **fields)
 
 
-def trees(fabric: Fabric, ends: Iterable[tuple[Any, Any]], operation: Operation, **fields: Any) -> FlowSet:
-    tree = fabric.defaults.router.tree
-    one_by_one = [tree(fabric, np.array(one), np.array(other), operation) for one, other in ends]
-    return flow_set(Routes.concatenate(one_by_one), **fields)
+def streams(fabric: Fabric, ends: Iterable[tuple[Any, Any]], operation: Operation, **fields: Any) -> FlowSet:
+    """A stream for each root and its leaves, from the leaves if they are reduced."""
+    ways = [(leaves, root) if operation is Operation.REDUCE else (root, leaves) for root, leaves in ends]
+    trees = [fabric.defaults.router.tree(fabric, np.array(one), np.array(other), operation) for one, other in ways]
+    return flow_set(Routes.concatenate(trees), **fields)
 
 
 def all_reduces(fabric: Fabric, groups: Sequence[IntArray] | IntArray, **fields: Any) -> FlowSet:
-    return trees(fabric, zip(groups, groups, strict=True), Operation.ALL_REDUCE, **fields)
+    return streams(fabric, zip(groups, groups, strict=True), Operation.ALL_REDUCE, **fields)
 
 
 def conflict(fabric: Fabric, *groups: Sequence[IntArray] | IntArray) -> Conflict | None:
@@ -60,8 +61,11 @@ def dealt(order: list[int], sizes: list[int]) -> list[IntArray]:
     return [np.array(order[a:b]) for a, b in itertools.pairwise([0, *itertools.accumulate(sizes)]) if b <= 20]
 
 
-NOTHING = (0, 0, 0)
-ONE = {"routing conflicts": 1.0}
+UNDISTURBED: Any = ((0, 0, 0), ({}, ()))
+
+
+def ran(run: Run) -> Any:
+    return run.decisions, run.told
 
 
 @pytest.mark.parametrize("groups", [PAIRS, FOURS])
@@ -125,24 +129,17 @@ def test_block_runs_in_parts_or_lets_later_flows_wait(
         f"1 set of streams met a routing conflict, the first on L2.0: FRED_2(20): {CORE} cannot be routed together, "
         f"stuck at depth 0 in the switch itself; policy 'block': {POLICIES['block']}"
     )
-    assert run.told == (ONE, (note,))
+    assert run.told == ({"routing conflicts": 1.0}, (note,))
 
 
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        (
-            "error",
-            f"fabric 'FRED-D' refuses dp: routing conflict on L2.0: FRED_2(20): {CORE} cannot be routed together, "
-            "stuck at depth 0 in the switch itself",
-        ),
-        ("decompose", "cannot carry dp, and cannot replace it by unicasts: routing conflict"),  # it is no collective
-    ],
-)
-def test_conflicts_that_end_the_simulation_name_switch_depth_and_flows(policy: str, message: str) -> None:
-    fabric = fred(policy=policy)
-    with pytest.raises(SimulationError, match=re.escape(message)):
-        Run(fabric, all_reduces(fabric, PAIRS))
+def test_conflicts_that_end_the_simulation_name_switch_and_flows() -> None:
+    # What is no collective cannot be decomposed.
+    messages = {"error": "'FRED-D' refuses dp", "decompose": "cannot carry dp, and cannot replace it by unicasts"}
+    for policy, message in messages.items():
+        fabric = fred(policy=policy)
+        said = re.escape(f"{message}: routing conflict on L2.0: FRED_2(20): {CORE} cannot be routed together")
+        with pytest.raises(SimulationError, match=said):
+            Run(fabric, all_reduces(fabric, PAIRS))
 
 
 def test_decompose_is_done_by_the_ends() -> None:
@@ -164,7 +161,7 @@ def test_decompose_is_done_by_the_ends() -> None:
     names = [fabric.link_name(link) for link in range(len(carried))]
     expected = [0.0 if "controller" in name else 4 * own if "L2" in name else own for name in names]
     assert carried == pytest.approx(expected, rel=1e-12)
-    assert network.admission.figures() == ONE
+    assert network.admission.figures() == {"routing conflicts": 1.0}
     assert "decompose" in network.admission.notes()[0]
 
 
@@ -176,7 +173,7 @@ def test_without_a_conflict_nothing_changes(policy: str, groups: IntArray) -> No
     one, other = (Run(each, all_reduces(each, groups)) for each in (fabric, plain))
     assert one.network.now == other.network.now == pytest.approx(ONCE, rel=1e-12)
     assert one.network.link_bytes()["dp"].tolist() == other.network.link_bytes()["dp"].tolist()
-    assert (one.decisions, one.told) == (NOTHING, ({}, ()))
+    assert ran(one) == UNDISTURBED
 
 
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
@@ -184,22 +181,19 @@ def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operatio
     # One port on one side, and on the other ports of microswitches 0 and 1, 0 and 2, 1 and 2: a triangle.
     fabric = fred(policy="error", arity=(6,), io_controllers=0)
     ends = [([4], [1, 2]), ([2], [0, 4]), ([0], [3, 5])]
-    ways = ends if operation is Operation.MULTICAST else [one[::-1] for one in ends]
     with pytest.raises(SimulationError, match=r"L1\.0: FRED_2\(6\)"):
-        Run(fabric, trees(fabric, ways, operation))
-    Run(fabric, trees(fabric, ways[:2], operation))
+        Run(fabric, streams(fabric, ends, operation))
+    Run(fabric, streams(fabric, ends[:2], operation))
 
 
 def test_classes_have_circuits_of_their_own_and_unicasts_none() -> None:
     # The lower class is pre-empted at the switches, as any is; that is no conflict.
     fabric = fred(policy="error")
-    run = Run(fabric, all_reduces(fabric, PAIRS[:4]), all_reduces(fabric, PAIRS[4:], priority=1))
-    assert (run.decisions, run.told) == (NOTHING, ({}, ()))
+    assert ran(Run(fabric, all_reduces(fabric, PAIRS[:4]), all_reduces(fabric, PAIRS[4:], priority=1))) == UNDISTURBED
     # Between the members of the fifth group, which as in-network stream would be one too many.
     unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))
     for order in (1, -1):
-        run = Run(fabric, *[all_reduces(fabric, PAIRS[:4]), unicasts][::order])
-        assert (run.decisions, run.told) == (NOTHING, ({}, ()))
+        assert ran(Run(fabric, *[all_reduces(fabric, PAIRS[:4]), unicasts][::order])) == UNDISTURBED
 
 
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
@@ -208,9 +202,8 @@ def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
     # that: all 18 fit on an NPU's link and into an L1 switch, so that every controller runs at its 128 GB/s.
     fabric = fred(policy="error")
     ends = [(controller, fabric.npus) for controller in fabric.controllers[:, None]]
-    ways = ends if operation is Operation.MULTICAST else [one[::-1] for one in ends]
-    run = Run(fabric, trees(fabric, ways, operation))
-    assert run.decisions == NOTHING
+    run = Run(fabric, streams(fabric, ends, operation))
+    assert ran(run) == UNDISTURBED
     assert run.network.now == pytest.approx(VOLUME / 128e9 + LATENCY, rel=1e-9)
 
 

@@ -30,12 +30,12 @@ from fredfw_topology_fred.switch import RoutingConflict
 
 
 def test_strategies_are_all_triples_the_smallest_first() -> None:
-    found, whole = (
-        [tuple(map(one.size, ("mp", "dp", "pp"))) for one in strategies(20, whole=whole)] for whole in (False, True)
-    )
-    assert sorted(found) == [one for one in product(range(1, 21), repeat=3) if np.prod(one) <= 20]
-    assert [np.prod(one) for one in found] == sorted(np.prod(one) for one in found)
-    assert whole == [one for one in found if np.prod(one) == 20]
+    def found(*, whole: bool = False) -> list[tuple[int, ...]]:
+        return [tuple(map(one.size, (MP, DP, PP))) for one in strategies(20, whole=whole)]
+
+    assert sorted(found()) == [one for one in product(range(1, 21), repeat=3) if np.prod(one) <= 20]
+    assert sorted(found(), key=np.prod) == found()
+    assert found(whole=True) == [one for one in found() if np.prod(one) == 20]
 
 
 def all_reduces(*groups: tuple[int, ...]) -> tuple[Stream, ...]:
@@ -82,12 +82,10 @@ def test_a_placement_without_a_place_is_a_finding() -> None:
                 raise UnsupportedError("no place for two stages")
             return super().order(fabric, mesh)
 
-    one, *two = (DeviceMesh(axes) for axes in ({"pp": 1}, {"pp": 2}, {"pp": 2, "dp": 2}))
-    answer = check(Fred().build(), Nowhere(), [one, *two])
-    assert answer.findings == tuple(
-        Finding(NO_PLACE, "no place for two stages", proven=False, parallelism=each) for each in two
-    )
-    assert (answer.strategies, answer.routable, answer.phases) == (3, 1, 0)
+    one, two = DeviceMesh({"pp": 1}), DeviceMesh({"pp": 2})
+    answer = check(Fred().build(), Nowhere(), [one, two])
+    assert answer.findings == (Finding(NO_PLACE, "no place for two stages", proven=False, parallelism=two),)
+    assert (answer.strategies, answer.routable, answer.phases) == (2, 1, 0)
 
 
 def fred(m: int = 2, **fields: Any) -> Fabric:
@@ -116,23 +114,18 @@ def test_npu_order_stays_where_it_routes_and_other_strategies_get_another() -> N
         order = RoutablePlacement().order(fabric, mesh)
         assert sorted(order.tolist()) == list(range(20))
         assert conflicts(fabric, mesh, order) == []
-        # Again, and on a fabric that remembers nothing.
-        for other in (fabric, fred()):
-            assert RoutablePlacement().order(other, mesh).tolist() == order.tolist()
+        # On a fabric that remembers nothing, too.
+        assert RoutablePlacement().order(fred(), mesh).tolist() == order.tolist()
 
 
 def test_exchanges_find_what_no_nesting_has() -> None:
     # With DP innermost the groups {i, i + 5} become {2i, 2i + 1}: each has a microswitch of L2 for itself.
     order = RoutablePlacement(exchanges=0).order(fred(), NESTED)
     assert sorted(map(sorted, order[NESTED.groups("dp")].tolist())) == [[2 * i, 2 * i + 1] for i in range(5)]
-    message = "no placement found in 0 exchanges of MP(3)-PP(1)-DP(5) on 'FRED-D' without routing conflicts"
-    with pytest.raises(UnsupportedError, match="more middle switches") as caught:
+    with pytest.raises(UnsupportedError, match=r"found in 0 exchanges of MP\(3\)-PP\(1\)-DP\(5\) on 'FRED-D' without"):
         RoutablePlacement(exchanges=0).order(fred(), EXCHANGED)
-    assert caught.value.message == message
-    orders = [RoutablePlacement(seed=seed).order(fred(), EXCHANGED).tolist() for seed in (0, 0, 1, 2)]
-    assert orders[0] == orders[1]
-    assert len(set(map(tuple, orders))) > 1
-    assert all(sorted(order) == list(range(20)) for order in orders)
+    orders = [RoutablePlacement(seed=seed).order(fred(), EXCHANGED) for seed in (0, 1, 2)]
+    assert len({tuple(order.tolist()) for order in orders}) > 1
     assert not any(conflicts(fred(), EXCHANGED, order) for order in orders)
 
 
@@ -159,9 +152,7 @@ def test_few_orders_are_all_tried_and_fabrics_without_fred_switches_refused() ->
     # 4 x 3 orders of two workers. FRED's switches route everything this small, so these are picky ones.
     pair = DeviceMesh({"dp": 2})
     assert RoutablePlacement(exchanges=0).assign(picky(1, 3), pair).tolist() == [1, 3]
-    with pytest.raises(
-        UnsupportedError, match=r"there is no placement of DP\(2\) on 'FRED-D' without routing conflicts"
-    ):
+    with pytest.raises(UnsupportedError, match=r"there is no placement of DP\(2\) .*more middle switches"):
         RoutablePlacement(exchanges=0).assign(picky(), pair)
     fabric = Fred().build().with_defaults(admission=OpenAdmission())
     with pytest.raises(UnsupportedError, match=r"'FRED-D' has no FRED switches .*a fabric of topology 'fred'"):

@@ -58,9 +58,8 @@ def test_the_wafer_of_the_paper() -> None:
         assert {figure.status for figure in figures} == {status}
     assert (made.chiplets.value, made.area.value, made.power.value) == (35, 25_195, 179.35)
     assert made.power.value == pytest.approx(made.chiplet_power.value + made.wire_power.value)
-    powers = [row.chiplet_power for row in made.rows]
-    assert [power.value for power in powers] == pytest.approx([3.75, 3.75 * 678 / 685, 3.75 * 814 / 685])
-    assert [power.status for power in powers] == [PUBLISHED, ASSUMED, ASSUMED]
+    powers = [(row.chiplet_power.value, row.chiplet_power.status) for row in made.rows]
+    assert powers == [(3.75, PUBLISHED), (3.75 * 678 / 685, ASSUMED), (3.75 * 814 / 685, ASSUMED)]
     # The paper gives the power as 1.2 % of 15 kW; the area of the wafer is 70,000 mm2.
     assert round(made.power_share.value, 3) == 0.012
     assert made.area_share.value == 25_195 / 70_000
@@ -75,10 +74,10 @@ def test_density_of_the_published_chiplets() -> None:
     assert L1_THREE.bandwidth / density(L1_FOUR) / 678 == pytest.approx(1, abs=0.0051)
 
 
-@pytest.mark.parametrize("variant", ["A", "B"])
-def test_narrow_uplinks(variant: str) -> None:
+def test_narrow_uplinks() -> None:
     # 375 GB/s per NPU upwards: L1 chiplets have ports of 600 and 75 GB/s; two chiplets of 10 x 375 GB/s are the L2.
-    made = hardware(Fred(variant=variant))
+    made = hardware(Fred(variant="B"))
+    assert hardware(Fred(variant="A")) == made
     four, three, root = made.rows
     assert [made_of(row)[3:] for row in made.rows] == [(1, 5), (1, 5), (2, 1)]
     assert four.chiplet.ports == (Ports(4, 600e9), Ports(4, 75e9), Ports(4, 25.6e9))
@@ -122,11 +121,6 @@ def test_totals_are_sums_of_rows(topology: Fred) -> None:
     chiplets = sum(row.total_chiplets.value * row.chiplet_power.value for row in rows)
     assert made.chiplet_power.value == pytest.approx(chiplets)
     assert made.power.value == pytest.approx(chiplets + made.wire_power.value)
-    own = [made.chiplets, made.area, made.chiplet_power, made.wire_power, made.power, made.area_share, made.power_share]
-    for row in rows:
-        own += [row.chiplets, row.chiplet_ports, row.chiplet_area, row.chiplet_power]
-        own += [row.total_chiplets, row.total(row.chiplet_area), row.total(row.chiplet_power)]
-    assert all(figure.source and math.isfinite(figure.value) for figure in own)
     assert {made.power.status, made.wire_power.status} == {ASSUMED}
 
 
@@ -166,14 +160,3 @@ def test_chiplets_are_the_switch_and_keep_to_the_limits(topology: Fred) -> None:
                 widest = chiplet.ports[0].bandwidth * row.slices
                 slices = max(widest / PORT_LIMIT, row.bandwidth / planes / CHIPLET_LIMIT, 1)
                 assert row.chiplets.value <= planes * math.ceil(slices)
-
-
-@given(TREES, st.floats(1.01, 10), st.data())
-def test_area_and_power_grow_with_bandwidth(topology: Fred, factor: float, data: st.DataObject) -> None:
-    wider = list(topology.uplinks)
-    wider[data.draw(st.integers(0, len(wider) - 1))] *= factor
-    more: Any = {"arity": topology.arity, "bandwidths": wider, "io_controllers": topology.io_controllers}
-    small, large = hardware(topology), hardware(Fred(**more, io_bandwidth=topology.io_bandwidth))
-    assert large.area.value > small.area.value
-    assert large.power.value > small.power.value
-    assert large.chiplets.value >= small.chiplets.value

@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -66,8 +67,7 @@ def test_controllers_are_spread_over_the_first_switches_and_names_follow_the_tre
 
 
 def test_deeper_trees() -> None:
-    lists: Any = {"arity": [2, 3, 4], "bandwidths": ["100 GB/s", "150 GB/s", "1.2 TB/s"]}
-    fabric = Fred(**lists, io_controllers=13).build()
+    fabric = Fred(arity=(2, 3, 4), bandwidths=(100e9, 150e9, 1.2e12), io_controllers=13).build()
     assert np.bincount(fabric.kinds).tolist() == [24, 12 + 4 + 1, 13]
     assert fabric.node_name(24 + 12 + 4) == "L3.0"
     # Per NPU: 100; 150 / 2; 1200 / 6 but no more than what passes the level below.
@@ -83,7 +83,7 @@ def test_deeper_trees() -> None:
 
 
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
-@pytest.mark.parametrize(("variant", "rate"), [("A", 0.78125), ("B", 0.78125), ("C", 1.0), ("D", 1.0)])
+@pytest.mark.parametrize(("variant", "rate"), [("A", 0.78125), ("D", 1.0)])
 def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation) -> None:
     fabric = Fred(variant=variant).build()
     load = streams(fabric, operation)
@@ -137,9 +137,8 @@ DEEP = Fred(arity=(4, 2, 3), bandwidths=(3e12, 12e12, 48e12), io_controllers=0)
 Cable = tuple[int, int]
 
 
-def wafer(arity: tuple[int, ...] = (4, 5), controllers: int = 0, m: int = 3) -> Fabric:
-    bandwidths: Any = [1e9] * len(arity)
-    return Fred(arity=arity, bandwidths=bandwidths, io_controllers=controllers, middle_switches=m).build()
+def wafer(arity: tuple[int, ...] = (4, 5), controllers: int = 0) -> Fabric:
+    return Fred(arity=arity, bandwidths=(1e9,) * len(arity), io_controllers=controllers).build()
 
 
 def wiring(fabric: Fabric) -> dict[int, list[Cable]]:
@@ -147,20 +146,15 @@ def wiring(fabric: Fabric) -> dict[int, list[Cable]]:
 
     Read off the links of a tree of switches, apart from ``PortMap``.
     """
-    neighbours: dict[int, list[int]] = {node: [] for node in range(len(fabric.kinds))}
-    for one, other in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
-        neighbours[one].append(other)
-    switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH).tolist()
     lanes = dict.fromkeys(fabric.npus.tolist(), 1)
     at = {}
-    for switch in switches:
-        tree = [node for node in neighbours[switch] if fabric.kinds[node] != NodeKind.CONTROLLER]
-        children = sorted(node for node in tree if node < switch)
-        down = [(child, lane) for child in children for lane in range(lanes[child])]
+    for switch in np.flatnonzero(fabric.kinds == NodeKind.SWITCH).tolist():
+        neighbours = sorted(fabric.destinations[fabric.sources == switch].tolist())
+        tree = [node for node in neighbours if fabric.kinds[node] != NodeKind.CONTROLLER]
+        down = [(child, lane) for child in tree if child < switch for lane in range(lanes[child])]
         lanes[switch] = len(down)
-        up = [(switch, lane) for lane in range(len(down))] if len(tree) > len(children) else []
-        gates = sorted(set(neighbours[switch]) - set(tree))
-        at[switch] = [*down, *up, *((gate, 0) for gate in gates)]
+        up = [(switch, lane) for lane in range(len(down)) if tree[-1] > switch]
+        at[switch] = [*down, *up, *((gate, 0) for gate in neighbours[len(tree) :])]
     return at
 
 
@@ -183,10 +177,14 @@ class Stream:
         return dict(flows)
 
     @property
-    def delivered(self) -> dict[int, Counter[int]]:
-        """What must arrive where: every contribution once; the source of a multicast is not sent its own data."""
-        receivers = set(self.destinations) - (set(self.sources) if len(self.sources) == 1 else set())
-        return {end: Counter(self.sources) for end in receivers}
+    def receivers(self) -> set[int]:
+        """The source of a multicast is not sent its own data."""
+        return set(self.destinations) - (set(self.sources) if len(self.sources) == 1 else set())
+
+
+def delivered(streams: Iterable[Stream]) -> dict[int, Counter[int]]:
+    """What must arrive where: every contribution once."""
+    return {end: Counter(stream.sources) for stream in streams for end in stream.receivers}
 
 
 def executed(fabric: Fabric, streams: Iterable[Stream]) -> dict[int, Counter[int]]:
@@ -199,11 +197,9 @@ def executed(fabric: Fabric, streams: Iterable[Stream]) -> dict[int, Counter[int
     for stream in streams:
         for switch, flows in stream.flows(fabric).items():
             asked[switch] += flows
-    m = Circuits.of(fabric).m
+    m, ends = Circuits.of(fabric).m, [*fabric.npus.tolist(), *fabric.controllers.tolist()]
     configured = {switch: FredSwitch(m, len(at[switch])).route(flows) for switch, flows in asked.items()}
-    rising: dict[Cable, Any] = {
-        (end, 0): Counter([end]) for end in [*fabric.npus.tolist(), *fabric.controllers.tolist()]
-    }
+    rising: dict[Cable, Any] = {(end, 0): Counter([end]) for end in ends}
     falling: dict[Cable, Any] = {}
     for upwards, switches in ((True, sorted(asked)), (False, sorted(asked, reverse=True))):
         for switch in switches:
@@ -216,7 +212,6 @@ def executed(fabric: Fabric, streams: Iterable[Stream]) -> dict[int, Counter[int
                     rising[cable] = value
                 else:  # what comes down changes nothing of what goes up
                     assert rising[cable] == value
-    ends = {*fabric.npus.tolist(), *fabric.controllers.tolist()}
     return {node: value for (node, _), value in falling.items() if node in ends and value is not None}
 
 
@@ -274,7 +269,7 @@ ACROSS = {20: "1,3:5 5:1,3", 21: "2,3:6 6:2,3", 22: "2:6 6:2", 25: "1,6,10:1,6,1
 def test_flows_of_a_stream(sources: tuple[int, ...], destinations: tuple[int, ...], expected: dict[int, str]) -> None:
     fabric, stream = Fred().build(), Stream(sources, destinations)
     assert stream.flows(fabric) == {switch: flows_of(text) for switch, text in expected.items()}
-    assert executed(fabric, [stream]) == stream.delivered
+    assert executed(fabric, [stream]) == delivered([stream])
 
 
 def test_every_route_of_several_has_flows_of_its_own() -> None:
@@ -289,16 +284,13 @@ def test_what_is_routed_delivers(arity: tuple[int, ...], controllers: int, seed:
     fabric, random = wafer(arity, controllers), np.random.default_rng(seed)
     ends = [*fabric.npus.tolist(), *fabric.controllers.tolist()]
     mixed = Stream(*(tuple(random.permutation(ends)[: random.integers(1, len(ends) + 1)].tolist()) for _ in range(2)))
-    assert executed(fabric, [mixed]) == mixed.delivered
+    assert executed(fabric, [mixed]) == delivered([mixed])
     kept: list[Stream] = []
     for stream in random_streams(len(fabric.npus), random):
-        try:
+        with suppress(RoutingConflict):
             executed(fabric, [*kept, stream])
-        except RoutingConflict:
-            continue
-        kept.append(stream)
-    expected = {end: value for stream in kept for end, value in stream.delivered.items()}
-    assert executed(fabric, kept) == expected
+            kept.append(stream)
+    assert executed(fabric, kept) == delivered(kept)
     flows = [flows for stream in kept for flows in Circuits.of(fabric).streams(stream.routes(fabric))]
     assert Circuits.of(fabric).conflict_among(flows) is None
 
@@ -309,9 +301,8 @@ def test_every_phase_of_every_strategy_of_the_wafer_delivers() -> None:
     fabric = Fred(middle_switches=3).build()
     for mesh in strategies(20):
         for _, asked in phases(mesh):
-            streams = [Stream(one.sources, one.destinations) for one in asked]
-            expected = {end: value for stream in streams for end, value in stream.delivered.items()}
-            assert executed(fabric, streams) == expected
+            streams = [Stream(*one) for one in asked]
+            assert executed(fabric, streams) == delivered(streams)
 
 
 class TestFred(TopologyTests):
