@@ -1,15 +1,14 @@
+import re
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from attrs import evolve
 from fabrics import everybody
 
 import fredfw_topology_dragonfly_plus
-from fredfw import Fabric, Level, MultipathRouter, Operation, Routes
+from fredfw import Fabric, Level, MultipathRouter, Operation
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import RouterTests, TopologyTests
 from fredfw_topology_dragonfly_plus import DragonflyPlus, DragonflyPlusRouter
@@ -17,11 +16,6 @@ from fredfw_topology_dragonfly_plus import DragonflyPlus, DragonflyPlusRouter
 
 def build(**fields: Any) -> Fabric:
     return DragonflyPlus(**fields).build()
-
-
-def carried(fabric: Fabric, routes: Routes) -> dict[str, float]:
-    shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
-    return {fabric.link_name(int(link)): float(share) for link, share in zip(routes.links, shares, strict=True)}
 
 
 def test_the_default() -> None:
@@ -40,28 +34,22 @@ def test_each_two_groups_have_as_many_cables(fields: dict[str, int]) -> None:
     fabric, spines = build(leaves=3, cables=2, **fields), fields["spines"]
     groups, gateways = fields.get("groups", 2 * (spines or 3) + 1), spines or 3
     cables, ports = Counter[tuple[str, ...]](), Counter[str]()
-    for one, other in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
-        names = fabric.node_name(one), fabric.node_name(other)
-        pair = tuple(name.split(".")[0] for name in names)
-        if pair[0] != pair[1] and "npu" not in "".join(pair):
-            assert names[0].split(".")[1].rstrip("0123456789") == ("spine" if spines else "leaf")
-            cables[pair] += 1
-            ports[names[0]] += 1
+    for name in map(fabric.link_name, range(len(fabric.sources))):
+        ends = re.fullmatch(r"((g\d+)\.(leaf|spine)\d+)->(?!\2\.)(g\d+)\..*", name)
+        if ends is not None:
+            assert ends[3] == ("spine" if spines else "leaf")
+            cables[ends[2], ends[4]] += 1
+            ports[ends[1]] += 1
     assert len(cables) == groups * (groups - 1)
     assert set(cables.values()) == {2 * gateways // (groups - 1)}
     assert max(ports.values()) <= 2
-    assert nx.is_strongly_connected(nx.DiGraph(fabric.to_networkx()))
 
 
 def test_a_dragonfly_leaves_out_local_links_that_it_does_not_need() -> None:
     fabric = build(npus_per_leaf=1, leaves=2, spines=0, cables=1)
-    assert len(fabric.npus) == 6
-    for ends, way in (
-        ((0, 2), "npu0 g0.leaf0 g1.leaf0 npu2"),
-        ((1, 3), "npu1 g0.leaf1 g0.leaf0 g1.leaf0 g1.leaf1 npu3"),
-    ):
-        links = ["->".join(pair) for pair in pairwise(way.split())]
-        assert carried(fabric, fabric.defaults.router.path(fabric, *ends)) == dict.fromkeys(links, 1)
+    for ends, way in (((0, 2), "g0.leaf0 g1.leaf0 npu2"), ((1, 3), "g0.leaf1 g0.leaf0 g1.leaf0 g1.leaf1 npu3")):
+        links = fabric.defaults.router.path(fabric, *ends).links
+        assert [fabric.node_name(node) for node in fabric.destinations[links].tolist()] == way.split()
 
 
 @pytest.mark.parametrize(

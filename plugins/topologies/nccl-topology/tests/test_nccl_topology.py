@@ -3,11 +3,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import refused
 from fabrics import gigabytes
 
 import fredfw_topology_nccl_topology
 from fredfw import Fabric, File, Framework, Level
-from fredfw.errors import InputError
 from fredfw.testing import TopologyTests
 from fredfw_topology_nccl_topology import NcclTopology, rates
 
@@ -43,8 +43,6 @@ def test_a_server_with_nvswitches(tmp_path: Path) -> None:
     assert fabric.levels == (Level(2, "switch", 240 * GB, 50e-9, name="node"),)
     assert not fabric.offers.reduces
     assert not fabric.notes
-    result = Framework().simulate_collective(fabric, "broadcast", size=1e9, group=[0, 1], algorithm="direct")
-    assert result.duration == pytest.approx(1e9 / (240 * GB) + 50e-9, rel=1e-12)
 
 
 def test_nvswitches_of_hopper_combine_and_copy_and_blackwell_names_none(tmp_path: Path) -> None:
@@ -58,27 +56,23 @@ def test_nvswitches_of_hopper_combine_and_copy_and_blackwell_names_none(tmp_path
 
 
 def test_gpus_that_are_connected_directly_even_in_one_direction(tmp_path: Path) -> None:
-    fabric = read(tmp_path, pair('<nvlink target="{0}" count="2" tclass="0x030200"/>'))
+    text = pair('<nvlink target="{0}" count="2" tclass="0x030200"/>')
+    fabric = read(tmp_path, text)
     assert gigabytes(fabric)["gpu0->gpu1"] == 40
     assert gigabytes(fabric)["cpu0->cpu1"] == 10  # Intel from Skylake on
     assert fabric.levels == (Level(2, "fully-connected", 40 * GB, 25e-9, name="node"),)
-    text = pair('<nvlink target="{0}" count="1" tclass="0x030200"/>').replace('target="aa"', 'target="cc"')
-    fabric = read(tmp_path, text)
-    assert gigabytes(fabric)["gpu1->gpu0"] == 20
+    fabric = read(tmp_path, text.replace('target="aa"', 'target="cc"'))
+    assert gigabytes(fabric)["gpu1->gpu0"] == 40
     assert any("NVLinks from gpu0 to gpu1 in one direction" in note for note in fabric.notes)
     assert any("NVLinks of gpu1 to cc are left out" in note for note in fabric.notes)
 
 
 def test_links_that_lead_nowhere_are_noted(tmp_path: Path) -> None:
-    text = pair('<nvlink target="{0}" count="1" tclass="0x068001"/><c2c bw="25000" count="2"/>')
-    fabric = read(tmp_path, text)
+    fabric = read(tmp_path, pair('<nvlink target="{0}" count="1" tclass="0x068001"/><c2c bw="25000" count="2"/>'))
     assert any("NVLinks of gpu0 to a CPU are left out" in note for note in fabric.notes)
     assert 50 in gigabytes(fabric).values()  # C2C, in MB/s
-    link = '<nvlink target="aa" count="12" tclass="0x030200"/>'
-    own = pair("").replace('<gpu dev="0" sm="70">', f'<gpu dev="0" sm="70">{link}')
-    fabric = read(tmp_path, own)
+    fabric = read(tmp_path, pair('<nvlink target="aa" count="12" tclass="0x030200"/>'))
     assert any("NVLinks of gpu0 to itself are left out" in note for note in fabric.notes)
-    assert not fabric.levels
 
 
 @pytest.mark.parametrize(("gcn", "rate"), [("906", 24), ("910", 36), ("gfx90a", 36), ("gfx942", 48)])
@@ -113,16 +107,6 @@ def test_nvlinks_of_a_preset(tmp_path: Path) -> None:
     assert fabric.levels[0].size == 8
     assert fabric.offers.reduces
     assert fabric.notes[-1].endswith("has no NVLinks: those of the preset dgx-h100 are used")
-    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="in-network")
-    assert fabric.notes[-1] in result.notes
-
-
-def test_a_cluster_of_servers(tmp_path: Path) -> None:
-    (tmp_path / "topo.xml").write_text(SERVER)
-    framework = Framework()
-    node = framework.topology("nccl-topology", file=str(tmp_path / "topo.xml"))
-    cluster = framework.topology("cluster", node=node, nodes=3, nic="200 Gbps").build()
-    assert [level.size for level in cluster.levels] == [2, 3]
 
 
 def test_the_rates_are_those_of_nccl() -> None:
@@ -166,21 +150,17 @@ BOMB = '<!DOCTYPE system [<!ENTITY a "1"><!ENTITY b "&a;&a;">]><system version="
         (SERVER.replace("0000:81:00.0", "0000:03:00.0"), {}, "0000:03:00.0", "is there twice"),
         (SERVER, {"preset": "dgx-a100"}, "preset", "is given, and the file has NVLinks"),
         (TREE, {"preset": "gb200-nvl72"}, "preset", "has 72 NPUs, and the file has 8 GPUs"),
-        (TREE, {"preset": "dgx-2"}, "preset", "'dgx-2' is not known"),
     ],
 )
 def test_bad_input(text: str, fields: dict[str, Any], key: str | None, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+    with refused(key, message, file=str(tmp_path / "topo.xml")):
         read(tmp_path, text, **fields)
-    assert (caught.value.key, message in str(caught.value)) == (key, True), caught.value
-    assert caught.value.accepted
 
 
 def test_a_file_may_be_nested_deeply(tmp_path: Path) -> None:
-    depth = 3000
-    opened = "".join(f'<pci busid="{n}" class="0x060400">' for n in range(depth))
+    opened = "".join(f'<pci busid="{n}" class="0x060400">' for n in range(3000))
     gpu = '<pci busid="g" class="0x030200"/>'
-    fabric = read(tmp_path, f'<system><cpu numaid="0">{opened}{gpu}{"</pci>" * depth}</cpu></system>')
+    fabric = read(tmp_path, f'<system><cpu numaid="0">{opened}{gpu}{"</pci>" * 3000}</cpu></system>')
     assert len(fabric.npus) == 1
 
 

@@ -11,7 +11,6 @@ from experiments import refused
 
 import fredfw_topology_node_link
 from fredfw import Fabric, File, Framework, Level, NodeKind
-from fredfw.errors import InputError, UnsupportedError
 from fredfw.testing import TopologyTests
 from fredfw_topology_node_link import NodeLink
 
@@ -40,33 +39,28 @@ def test_nodes_and_links_are_those_of_the_file(tmp_path: Path) -> None:
     assert fabric.copies.tolist() == [True, False, True, True, False, True]
 
 
-def test_a_message_takes_the_links_of_its_way_and_some_attributes_are_passed_over(tmp_path: Path) -> None:
-    fabric = read(tmp_path, MACHINE)
+def test_a_message_takes_the_links_of_its_way_and_notes_are_in_results(tmp_path: Path) -> None:
+    fabric = read(tmp_path, graph(notes=["seen"]))
     result = Framework().simulate_collective(fabric, "broadcast", size=1e6, group=[0, 3], algorithm="direct")
     assert result.duration == pytest.approx(2 * 500e-9 + 2e-6 + 1e6 / 50e9, rel=1e-12)
-    weighted = changed(lambda graph: graph["edges"][0].update(weight=1))
-    with pytest.raises(InputError, match="ignore"):
-        read(tmp_path, weighted)
-    assert len(read(tmp_path, weighted, ignore=("weight",)).sources) == 10
+    assert "seen" in result.notes
 
 
-def test_algorithms_by_level_need_levels(tmp_path: Path) -> None:
-    fabric = read(tmp_path, MACHINE)
-    with pytest.raises(UnsupportedError, match="not a full product"):
-        Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="hierarchical")
-    levels = copy.deepcopy(MACHINE)
-    levels["graph"]["levels"] = [
-        {"size": 2, "kind": "switch", "bandwidth": "450 GB/s", "latency": "1 us", "name": "server"},
-        {"size": 2, "kind": "switch", "bandwidth": "25 GB/s", "latency": "3 us"},
-    ]
-    places = iter([[0, 0], [1, 0], [0, 1], [1, 1]])
-    for node in levels["nodes"]:
-        if node["kind"] == "npu":
-            node["coordinates"] = next(places)
+def test_some_attributes_are_passed_over_and_parallel_edges_links_side_by_side(tmp_path: Path) -> None:
+    assert len(read(tmp_path, edge(weight=1), ignore=("weight",)).sources) == 10
+    twice = changed(lambda whole: whole["edges"].append({**whole["edges"][-1], "key": 1}))
+    assert len(read(tmp_path, twice | {"multigraph": True}).sources) == 12
+
+
+def test_levels_and_places_in_them(tmp_path: Path) -> None:
+    server = {"size": 2, "kind": "switch", "bandwidth": "450 GB/s", "latency": "1 us", "name": "server"}
+    levels = graph(levels=[server, {"size": 2, "kind": "switch", "bandwidth": "25 GB/s", "latency": "3 us"}])
+    places = [[0, 0], [1, 0], [0, 1], [1, 1]]
+    for number, place in zip((0, 2, 3, 5), places, strict=True):
+        levels["nodes"][number]["coordinates"] = place
     fabric = read(tmp_path, levels)
-    assert fabric.levels[0] == Level(2, "switch", 450e9, 1e-6, name="server")
-    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="hierarchical")
-    assert result.duration > 0
+    assert fabric.levels == (Level(2, "switch", 450e9, 1e-6, name="server"), Level(2, "switch", 25e9, 3e-6))
+    np.testing.assert_array_equal(fabric.coordinates, places)
 
 
 def test_edges_may_be_called_links_and_go_one_way(tmp_path: Path) -> None:
@@ -76,17 +70,6 @@ def test_edges_may_be_called_links_and_go_one_way(tmp_path: Path) -> None:
     fabric = read(tmp_path, networkx.node_link_data(graph, edges="links"))
     assert list(zip(fabric.sources, fabric.destinations, strict=True)) == [(0, 1), (1, 2), (2, 0)]
     assert fabric.notes == (f"{tmp_path / 'graph.json'} has no latency for 3 of 3 edges: 0 s",)
-
-
-def test_notes_are_in_results_and_parallel_edges_links_side_by_side(tmp_path: Path) -> None:
-    noted = copy.deepcopy(MACHINE)
-    noted["graph"]["notes"] = ["seen"]
-    fabric = read(tmp_path, noted)
-    assert "seen" in Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring").notes
-    twice = copy.deepcopy(MACHINE)
-    twice["multigraph"] = True
-    twice["edges"].append({**twice["edges"][-1], "key": 1})
-    assert len(read(tmp_path, twice).sources) == 12
 
 
 def graphml(folder: Path, graph: Any) -> str:
@@ -133,6 +116,9 @@ BOMB = """<?xml version="1.0"?>
 <graphml><graph id="&b;" edgedefault="directed"/></graphml>"""
 
 
+RING = {"size": 4, "kind": "ring", "bandwidth": 1}
+
+
 @pytest.mark.parametrize(
     ("content", "key", "message"),
     [
@@ -142,6 +128,7 @@ BOMB = """<?xml version="1.0"?>
         (changed(lambda graph: graph["nodes"][1].pop("id")), "nodes[1].id", "is missing"),
         (node(1, copies=1), "nodes[1].copies", "1 is not a truth value"),
         (node(1, colour=1), "nodes[1].colour", "unknown attribute"),
+        (edge(weight=1), "edges[2].weight", "unknown attribute"),
         (edge(source="x"), "edges[2].source", "there is no node 'x'"),
         (edge(source="b"), "edges[2]", "both ends are 'b'"),
         (changed(lambda graph: graph["edges"][2].pop("bandwidth")), "edges[2].bandwidth", "is missing"),
@@ -159,11 +146,7 @@ BOMB = """<?xml version="1.0"?>
         (graph(router="fast"), "graph.router", "'fast' is not known"),
         (graph(offers=["fast"]), "graph.offers", "is refused"),
         (graph(levels=[{"size": 4}]), "graph.levels[0].kind", "is missing"),
-        (
-            graph(levels=[{"size": 4, "kind": "ring", "bandwidth": 1}]),
-            "nodes[0].coordinates",
-            "None are not coordinates in levels of [4]",
-        ),
+        (graph(levels=[RING]), "nodes[0].coordinates", "None are not coordinates in levels of [4]"),
         (node(0, coordinates=[0]), "nodes[0].coordinates", "there are no levels"),
         (changed(lambda graph: [node.update(kind="switch") for node in graph["nodes"]]), "nodes", "there is no npu"),
         ("[]", None, "is not a JSON object"),

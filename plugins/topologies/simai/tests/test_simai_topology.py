@@ -26,9 +26,8 @@ def read(folder: Path, text: str) -> Fabric:
     return Simai(File.at(file)).build()
 
 
-def seconds(fabric: Fabric, source: int, destination: int, size: float = 1e6) -> float:
-    group = [source, destination]
-    return Framework().simulate_collective(fabric, "broadcast", size=size, group=group, algorithm="direct").duration
+def seconds(fabric: Fabric, *group: int) -> float:
+    return Framework().simulate_collective(fabric, "broadcast", size=1e6, group=group, algorithm="direct").duration
 
 
 def test_servers_and_gpus_are_levels(tmp_path: Path) -> None:
@@ -55,21 +54,18 @@ def test_messages_go_over_the_nvswitch_or_are_spread_over_shortest_paths(tmp_pat
     assert seconds(fabric, 0, 1) == pytest.approx(1e6 / 25e9 + 2 * 0.5e-6, rel=1e-12)
 
 
-def test_a_file_for_ns3(tmp_path: Path) -> None:
-    fabric = read(tmp_path, RING)
-    assert len(fabric.npus) == 4
+def test_a_file_for_ns3_whose_error_rates_are_noted(tmp_path: Path) -> None:
+    fabric = read(tmp_path, RING.replace("0.001ms 0", "0.001ms 0.1", 1))
+    assert fabric.notes[0].endswith("has error rates, which are not simulated")
     assert not fabric.levels
     assert not fabric.tiers.any()
     # Half way round a message takes both ways, over NPUs that forward it.
     assert seconds(fabric, 0, 2) == pytest.approx(1e6 / 100e9 + 2e-6, rel=1e-12)
 
 
-def test_gpus_that_are_not_in_order_have_no_levels_and_error_rates_are_noted(tmp_path: Path) -> None:
+def test_gpus_that_are_not_in_order_have_no_levels(tmp_path: Path) -> None:
     fabric = read(tmp_path, SERVERS.replace("1 6 2880", "1 7 2880"))
-    assert not fabric.levels
-    assert fabric.coordinates is None
-    fabric = read(tmp_path, RING.replace("0.001ms 0", "0.001ms 0.1", 1))
-    assert fabric.notes[0].endswith("has error rates, which are not simulated")
+    assert (fabric.levels, fabric.coordinates, fabric.notes) == ((), None, ())
 
 
 @pytest.mark.parametrize(
