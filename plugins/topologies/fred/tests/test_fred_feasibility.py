@@ -1,24 +1,20 @@
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from attrs import define
 
 from fredfw import DeviceMesh, Fabric, OpenAdmission, Placement
 from fredfw.errors import UnsupportedError
-from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
-from fredfw_topology_fred import Fred, RoutablePlacement
-from fredfw_topology_fred.circuits import Circuits, Conflict, SwitchFlows
+from fredfw_topology_fred import Fred, RoutablePlacement, placement
 from fredfw_topology_fred.feasibility import (
     DP,
     MP,
     MP_AND_DP,
     NO_PLACE,
     PP,
-    Finding,
     Stream,
     check,
     conflict_finder,
@@ -26,7 +22,6 @@ from fredfw_topology_fred.feasibility import (
     phases,
     strategies,
 )
-from fredfw_topology_fred.switch import RoutingConflict
 
 
 def test_strategies_are_all_triples_the_smallest_first() -> None:
@@ -75,19 +70,6 @@ def test_20_npus_need_three_middle_switches_or_a_search_for_a_placement(
         assert answer.findings[0].conflict.startswith(text)
 
 
-def test_a_placement_without_a_place_is_a_finding() -> None:
-    class Nowhere(LinearPlacement):
-        def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
-            if mesh.size("pp") == 2:
-                raise UnsupportedError("no place for two stages")
-            return super().order(fabric, mesh)
-
-    one, two = DeviceMesh({"pp": 1}), DeviceMesh({"pp": 2})
-    answer = check(Fred().build(), Nowhere(), [one, two])
-    assert answer.findings == (Finding(NO_PLACE, "no place for two stages", proven=False, parallelism=two),)
-    assert (answer.strategies, answer.routable, answer.phases) == (2, 1, 0)
-
-
 def fred(m: int = 2, **fields: Any) -> Fabric:
     return Fred(middle_switches=m, **fields).build()
 
@@ -122,38 +104,33 @@ def test_exchanges_find_what_no_nesting_has() -> None:
     # With DP innermost the groups {i, i + 5} become {2i, 2i + 1}: each has a microswitch of L2 for itself.
     order = RoutablePlacement(exchanges=0).order(fred(), NESTED)
     assert sorted(map(sorted, order[NESTED.groups("dp")].tolist())) == [[2 * i, 2 * i + 1] for i in range(5)]
-    with pytest.raises(UnsupportedError, match=r"found in 0 exchanges of MP\(3\)-PP\(1\)-DP\(5\) on 'FRED-D' without"):
-        RoutablePlacement(exchanges=0).order(fred(), EXCHANGED)
+    # It has no place for the other strategy.
+    answer = check(fred(), RoutablePlacement(exchanges=0), [NESTED, EXCHANGED])
+    (finding,) = answer.findings
+    assert (finding.phase, finding.proven, finding.parallelism) == (NO_PLACE, False, EXCHANGED)
+    assert finding.conflict.startswith("no placement found in 0 exchanges of MP(3)-PP(1)-DP(5) on 'FRED-D' without")
+    assert (answer.strategies, answer.routable, answer.phases) == (2, 1, len(list(phases(NESTED))))
     orders = [RoutablePlacement(seed=seed).order(fred(), EXCHANGED) for seed in (0, 1, 2)]
     assert len({tuple(order.tolist()) for order in orders}) > 1
     assert not any(conflicts(fred(), EXCHANGED, order) for order in orders)
 
 
-@define(eq=False)
-class Picky(Circuits):
-    """Switches that carry nothing but one stream, from and to the given ports of the only switch."""
+def test_few_orders_are_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 4 x 3 orders of two workers. FRED's switches route everything this small, so these route one alone, and then none.
+    routable = [1, 3]
 
-    wanted: frozenset[int] = frozenset()
+    def finder(_fabric: Fabric) -> Callable[..., object]:
+        return lambda _streams, at: None if at[:2].tolist() == routable else "a conflict"
 
-    def conflict_among(self, streams: Iterable[SwitchFlows]) -> Conflict | None:
-        ((flow,),) = (carried for stream in streams for carried in stream.values())
-        if flow.inputs == self.wanted:
-            return None
-        return Conflict("L1.0", RoutingConflict(2, 4, (flow,), proven=True))
-
-
-def picky(*ports: int) -> Fabric:
-    fabric = fred(arity=(4,), io_controllers=0)
-    known = Circuits.of(fabric)
-    return fabric.with_defaults(admission=Picky(2, known.ports, known.node_name, "block", frozenset(ports)))
-
-
-def test_few_orders_are_all_tried_and_fabrics_without_fred_switches_refused() -> None:
-    # 4 x 3 orders of two workers. FRED's switches route everything this small, so these are picky ones.
-    pair = DeviceMesh({"dp": 2})
-    assert RoutablePlacement(exchanges=0).assign(picky(1, 3), pair).tolist() == [1, 3]
+    monkeypatch.setattr(placement, "conflict_finder", finder)
+    fabric, pair = fred(arity=(4,), io_controllers=0), DeviceMesh({"dp": 2})
+    assert RoutablePlacement(exchanges=0).assign(fabric, pair).tolist() == routable
+    routable.clear()
     with pytest.raises(UnsupportedError, match=r"there is no placement of DP\(2\) .*more middle switches"):
-        RoutablePlacement(exchanges=0).assign(picky(), pair)
+        RoutablePlacement(exchanges=0).assign(fabric, pair)
+
+
+def test_fabrics_without_fred_switches_are_refused() -> None:
     fabric = Fred().build().with_defaults(admission=OpenAdmission())
     with pytest.raises(UnsupportedError, match=r"'FRED-D' has no FRED switches .*a fabric of topology 'fred'"):
         check(fabric, LinearPlacement(), strategies(2))
