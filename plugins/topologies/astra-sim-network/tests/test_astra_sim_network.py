@@ -226,7 +226,6 @@ THREE_A_NODE = '{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-bw": 10
         ({"all_reduce_implementation": ["ring", "rong"]}, "all-reduce-implementation[1]: 'rong' is not an"),
         ({"all_reduce_implementation": "ring"}, "all-reduce-implementation: 'ring' is not a list"),
         ({"scheduling_policy": "SJF"}, "scheduling-policy: 'SJF' is not known (accepted: LIFO, FIFO, EXPLICIT)"),
-        ({"collective_optimization": "best"}, "collective-optimization: 'best' is not known"),
         ({"preferred_dataset_splits": 0}, "preferred-dataset-splits: 0 is refused"),
         ({"peak_perf": "tbd"}, "peak-perf: 'tbd' is refused"),
         ({"peak_perf": 1e90}, "peak-perf: 1e+90 is refused"),

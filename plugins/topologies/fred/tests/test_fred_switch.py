@@ -25,10 +25,6 @@ def all_reduce(*ports: int) -> SwitchFlow:
     return SwitchFlow(ports, ports)
 
 
-def unicast(source: int, destination: int) -> SwitchFlow:
-    return SwitchFlow([source], [destination])
-
-
 def random_flows(ports: int, random: np.random.Generator) -> tuple[SwitchFlow, ...]:
     """Return flows that share no input and no output; every other time they are all-reduces."""
     labels = random.integers(random.integers(2), random.integers(1, ports), (2, ports), endpoint=True)  # 0: not used
@@ -200,7 +196,7 @@ def test_all_reduces_route_on_switches_too_small_and_conflict_on_the_next(m: int
 @given(st.integers(2, 33).flatmap(lambda ports: st.permutations(range(ports))), st.data())
 def test_random_unicast_permutations_and_parts_of_them_route(permutation: list[int], data: st.DataObject) -> None:
     ports = len(permutation)
-    flows = tuple(map(unicast, range(ports), permutation))
+    flows = tuple(SwitchFlow([port], [other]) for port, other in enumerate(permutation))
     kept = tuple(flow for flow in flows if data.draw(st.booleans()))
     for some in (flows, kept):
         assert_executes(FredSwitch(2, ports).route(some), some)
@@ -217,7 +213,7 @@ def test_one_flow_always_routes_and_none_leaves_the_switch_idle(m: int, ports: i
 
 
 def test_values_are_whatever_can_be_added() -> None:
-    flows = (SwitchFlow([0, 1, 4], [0, 6]), SwitchFlow([5, 6], [1, 2, 3]), unicast(3, 5))
+    flows = (SwitchFlow([0, 1, 4], [0, 6]), SwitchFlow([5, 6], [1, 2, 3]), SwitchFlow([3], [5]))
     configuration = FredSwitch(3, 7).route(flows)
     arrays = [np.array([1.0, 10.0]) * 2**port for port in range(7)]
     outputs = configuration.evaluate(arrays)

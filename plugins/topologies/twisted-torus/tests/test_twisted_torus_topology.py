@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fabrics import everybody
 
 import fredfw_topology_twisted_torus
 from fredfw import Dimension, Fabric, Level, MultipathRouter, product_fabric
@@ -10,19 +11,9 @@ from fredfw.testing import TopologyTests
 from fredfw_topology_twisted_torus import TwistedTorus
 
 
-def torus(*sizes: int) -> Fabric:
-    return product_fabric([Dimension.of_links("ring", size, 1.0) for size in sizes])
-
-
-def twisted(*sizes: int) -> Fabric:
-    return TwistedTorus(dimensions=sizes).build()
-
-
 def loads(fabric: Fabric) -> Any:
     """Flows per link when every NPU sends to every other, over all shortest paths equally."""
-    npus = len(fabric.npus)
-    ends = np.repeat(fabric.npus, npus), np.tile(fabric.npus, npus)
-    routes = MultipathRouter().route(fabric, *ends)
+    routes = MultipathRouter().route(fabric, *everybody(fabric))
     return np.bincount(routes.links, routes.coefficients, len(fabric.sources))
 
 
@@ -32,8 +23,8 @@ def loads(fabric: Fabric) -> Any:
 )
 def test_all_to_all_gains_what_is_published(sizes: tuple[int, ...], plain: float, least: float, ratio: float) -> None:
     # In a ring of k of n NPUs a link carries n k / 8. Twisted, all links carry the sum of distances per link.
-    loaded = loads(twisted(*sizes))
-    before = loads(torus(*sizes)).max()
+    loaded = loads(TwistedTorus(dimensions=sizes).build())
+    before = loads(product_fabric([Dimension.of_links("ring", size, 1.0) for size in sizes])).max()
     assert (before, loaded.max()) == (pytest.approx(plain), pytest.approx(least, abs=1e-3))
     assert before / loaded.max() == pytest.approx(ratio, abs=1e-3)
     assert loaded.min() == pytest.approx(loaded.max())
@@ -53,7 +44,7 @@ def test_all_to_all_gains_what_is_published(sizes: tuple[int, ...], plain: float
 def test_where_dimensions_close(
     sizes: tuple[int, ...], at: tuple[int, ...], dimension: int, expected: tuple[int, ...]
 ) -> None:
-    fabric = twisted(*sizes)
+    fabric = TwistedTorus(dimensions=sizes).build()
     one, other = (int(np.ravel_multi_index(place, sizes, order="F")) for place in (at, expected))
     npus = len(fabric.npus)
     up = 2 * npus * dimension + one
