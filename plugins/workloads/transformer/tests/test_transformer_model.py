@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from fredfw_workload_transformer.model import PRESETS, Shape
@@ -74,19 +73,3 @@ def test_activations_of_a_layer(mp: int) -> None:
     s, b, h, a = shape.sequence, 4, shape.hidden, shape.heads
     published = s * b * h * (10 + 24 / mp + 5 * a * s / (h * mp))
     assert sum(block.activations for block in shape.blocks(5, b, mp)) == pytest.approx(published, rel=1e-12)
-
-
-@pytest.mark.parametrize("layer", [0, 3])
-def test_model_parallelism_splits_weights_and_work(layer: int) -> None:
-    whole, third = (
-        np.array([(block.flops, block.parameters) for block in SMALL.blocks(layer, 6, mp)]) for mp in (1, 3)
-    )
-    assert 3 * third == pytest.approx(whole, rel=1e-12)
-
-
-def test_layers_of_a_kind_share_their_blocks() -> None:
-    # So that a model of many thousand layers is refused at once where it does not fit.
-    shape = Shape(layers=40_000, hidden=1024, heads=16, sequence=512, vocabulary=50_000)
-    assert shape.blocks(0, 1, 8) is shape.blocks(39_999, 1, 8)
-    assert shape.blocks(0, 1, 8) is not shape.blocks(0, 2, 8)
-    assert shape.blocks(0, 1, 8) is not shape.blocks(40_000, 1, 8)
