@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,13 @@ def test_auto_chooses_what_the_tuner_chooses(size: float, algorithm: str) -> Non
     assert result.duration == pytest.approx(closed, rel=0.002)
 
 
-@pytest.mark.parametrize(("size", "algorithm", "near"), [(2.0**13, "tree", 0.02), (2.0**28, "ring", 0.02)])
-def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: float) -> None:
+@pytest.mark.parametrize(("size", "algorithm"), [(2.0**13, "tree"), (2.0**28, "ring")])
+def test_several_nodes_have_trees_and_rings(size: float, algorithm: str) -> None:
     result = Framework().simulate_collective(node("a100", 4), "all-reduce", size=size)
     assert result.algorithm.startswith(algorithm)
     assert algorithm_of(machine("a100", 32, 4), "all-reduce", size) == algorithm
     closed = time(machine("a100", 32, 4), fitted("a100"), "all-reduce", size)
-    assert result.duration == pytest.approx(closed, rel=near)
+    assert result.duration == pytest.approx(closed, rel=0.02)
 
 
 def test_gpus_on_pcie_have_its_hops() -> None:
@@ -120,10 +121,6 @@ def test_gpus_on_pcie_have_its_hops() -> None:
     found = expected(Machine("pcie", 8, 1, 32e9, 25e9), "all-reduce", 2**10, 14)
     assert found["ring", 0] == pytest.approx(6.6e-6 + 14e-6 + 2**10 * 14 / 8 / 12e9)
     assert found["tree", 2] == pytest.approx(8.4e-6 + 2 * 7 * 4e-6 + 2 * 2**10 / (24e9 * 0.92 * 0.9))
-    node = Switch(npus=4, link_bandwidth=32e9)
-    fabric = Cluster(nodes=1, node=node).build().with_defaults(transport=Nccl())
-    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6)
-    assert "nccl: constants of a100, extrapolated to pcie (transport.family)" in result.notes
 
 
 def test_one_gpu_of_each_node_has_pat() -> None:
@@ -138,9 +135,8 @@ def test_one_gpu_of_each_node_has_pat() -> None:
     # Of many nodes it takes less than a ring, which sends the same bytes, until its rate counts.
     fabric, group = Cluster(preset="dgx-h100", nodes=16).build(), range(0, 128, 8)
     for pattern in ("all-gather", "reduce-scatter"):
-        small, large = (
-            Framework().simulate_collective(fabric, pattern, size=one, group=group) for one in (2.0**20, 2.0**30)
-        )
+        run = partial(Framework().simulate_collective, fabric, pattern, group=group)
+        small, large = run(size=2.0**20), run(size=2.0**30)
         assert (small.protocol, large.protocol) == ("Simple (PAT)", "Simple (fastest)")
         fit, known = fitted("h100"), Nccl("h100").machine(fabric, 16, 16)
         latency = 1e-6 * (2.8 * 16 + 4 * 4 * fit.between("infiniband")[0])
@@ -160,15 +156,8 @@ def test_a_tree_on_a_node_without_switches_has_one_link_to_the_next_gpu() -> Non
     assert seconds(known, fit, "all-reduce", "tree", 2.0**30) > 2 * 2.0**30 / 64e9
 
 
-@pytest.mark.parametrize(
-    ("family", "inside", "between"),
-    [
-        # NVLS of both kinds: 25 us in a node, 18 beyond.
-        ("h100", 25.0, 18.0),
-        # CollNetDirect: 3.7 us, and 0.4 for each of 7 others, twice; 31 us beyond.
-        ("a100", 2 * (3.7 + 7 * 0.4), 31.0),
-    ],
-)
+# NVLS of both kinds: 25 us in a node, 18 beyond. CollNetDirect: 3.7 us, and 0.4 for each of 7 others, twice; 31 us.
+@pytest.mark.parametrize(("family", "inside", "between"), [("h100", 25, 18), ("a100", 2 * (3.7 + 7 * 0.4), 31)])
 def test_switches_between_nodes_reduce_with_sharp(family: str, inside: float, between: float) -> None:
     fabric = Cluster(preset=f"dgx-{family}", nodes=8, sharp=True).build()
     transport = fabric.defaults.transport
@@ -176,9 +165,8 @@ def test_switches_between_nodes_reduce_with_sharp(family: str, inside: float, be
     assert transport.network == "infiniband-sharp"
     known, size = transport.machine(fabric, 64, 8), 2.0**30
     rate = min(8 * NIC[family] * 0.96, known.between_switches("collnet", 1.0))
-    assert expected(known, "all-reduce", size, 126)["collnet", 2] == pytest.approx(
-        1e-6 * (inside + between) + size / rate
-    )
+    by_hand = 1e-6 * (inside + between) + size / rate
+    assert expected(known, "all-reduce", size, 126)["collnet", 2] == pytest.approx(by_hand)
     assert algorithm_of(known, "all-reduce", size) == "collnet"
     result = Framework().simulate_collective(fabric, "all-reduce", size=size)
     assert "in-network" in result.algorithm
@@ -242,20 +230,14 @@ def test_it_refuses_what_it_does_not_know_and_published_constants_have_their_sou
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"preset": "dgx-a100"}, "nccl: constants of a100 (transport.family)"),
-        ({"preset": "gb300-nvl72"}, "nccl: constants of b200 (transport.family)"),
-        ({"preset": "p5", "nodes": 2}, "nccl: constants of h100 and efa (transport.family, transport.network)"),
-        (
-            {"preset": "a4", "nodes": 2},
-            "nccl: constants of b200 and infiniband, extrapolated to b200 with roce (transport.family, "
-            "transport.network)",
-        ),
+        ({"preset": "dgx-a100"}, "a100 (transport.family)"),
+        ({"preset": "gb300-nvl72"}, "b200 (transport.family)"),
+        ({"preset": "p5", "nodes": 2}, "h100 and efa (transport.family, transport.network)"),
+        ({"preset": "a4", "nodes": 2}, "b200 and infiniband, extrapolated to b200 with roce (transport.family, tra"),
         # Seven links of 64 GB/s are as fast as the NVLinks of an H100, and lead to no switch.
-        ({"preset": "mi300x"}, "nccl: constants of a100, extrapolated to mi300x (transport.family)"),
-        (
-            {"node": Switch(npus=8, link_bandwidth=600e9)},
-            "nccl: constants of h100, extrapolated to GPUs that send 600 GB/s to switches (transport.family)",
-        ),
+        ({"preset": "mi300x"}, "a100, extrapolated to mi300x (transport.family)"),
+        ({"node": Switch(npus=4, link_bandwidth=32e9)}, "a100, extrapolated to pcie (transport.family)"),
+        ({"node": Switch(npus=8, link_bandwidth=600e9)}, "h100, extrapolated to GPUs that send 600 GB/s to switches"),
     ],
 )
 def test_a_note_says_whose_constants_are_used(fields: dict[str, Any], said: str) -> None:
@@ -263,7 +245,8 @@ def test_a_note_says_whose_constants_are_used(fields: dict[str, Any], said: str)
     if "node" in fields:
         assert isinstance(fabric.defaults.transport, IdealTransport)
         fabric = fabric.with_defaults(transport=Nccl())
-    assert said in Framework().simulate_collective(fabric, "all-reduce", size=1e6).notes
+    first, *_ = Framework().simulate_collective(fabric, "all-reduce", size=1e6).notes
+    assert first.startswith(f"nccl: constants of {said}")
 
 
 def test_the_family_stays_where_links_are_varied_and_messages_that_change_rails_have_the_rate_of_cards() -> None:

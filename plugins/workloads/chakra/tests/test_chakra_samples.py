@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from fredfw import File, Files, Framework, System, TaskKind
+from fredfw import File, Files, Framework, Npu, System, TaskKind
 from fredfw.errors import InputError
 from fredfw_workload_chakra import Chakra, et
 from fredfw_workload_chakra.trace import Node, NodeType, Value
@@ -23,17 +23,11 @@ EXPECTED: dict[str, dict[str, Any]] = (
 )
 STAGE = ("stage_gpt_tp2_dp2_pp2", "stage_gpt_fsdp4", "stage_gpt_pp4_mb2")
 pytestmark = pytest.mark.skipif(not EXPECTED, reason="there are no samples beside the checkout")
-framework = Framework()
 
 
 def content(name: str) -> bytes:
     found = (SAMPLES / name).read_bytes()
     return gzip.decompress(found) if found[:2] == b"\x1f\x8b" else found
-
-
-def stage(name: str, **fields: Any) -> Chakra:
-    (groups,) = (SAMPLES / name).glob("*.json")
-    return Chakra(traces=Files.at(SAMPLES / name / "*.et"), comm_groups=File.at(groups), **fields)
 
 
 def test_files_hold_what_is_expected() -> None:
@@ -115,53 +109,19 @@ def _messages(data: bytes, definitions: Any) -> Iterator[Any]:
         kind, at = definitions.Node, at + size
 
 
-def run(fabric: dict[str, Any], workload: dict[str, Any], **fields: Any) -> Any:
-    experiment = framework.load_experiment({"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}})
-    return framework.run(experiment, **fields)
-
-
-RING = {
-    "topology": {"name": "torus", "dimensions": [8], "link_bandwidth": 50 * 2**30, "link_latency": "500 ns"},
-    "collectives": {"point-to-point": "direct", "default": "ring"},
-}
-
-
-def test_a_custom_all_reduce_takes_the_time_of_its_formula() -> None:
-    traces = {"name": "chakra", "traces": str(SAMPLES / "custom_ring_allreduce_8npus" / "*.et")}
-    steps = 14 * (131_072 / (50 * 2**30) + 500e-9)
-    result = run(RING, traces, fidelity="exact")
-    assert result.seconds == pytest.approx(steps + 7 * 7e-6, rel=1e-12) == pytest.approx(90.1796875e-6, rel=1e-9)
-
-
 @pytest.mark.parametrize("name", STAGE)
 def test_traces_of_stage_run_with_the_roofline_of_an_npu(name: str) -> None:
-    workload = stage(name, mode="roofline")
-    ranks = workload.mesh(System(npus=8)).ranks
-    graph = workload.graph(System(npus=8))
-    files = workload.info()
+    traces, (groups,) = SAMPLES / name / "*.et", (SAMPLES / name).glob("*.json")
+    workload = Chakra(traces=Files.at(traces), comm_groups=File.at(groups), mode="roofline")
+    graph, files = workload.graph(System(npus=8)), workload.info()
     assert graph.flops.sum() == pytest.approx(sum(one.flops for one in files), rel=1e-12)
     computes = graph.kinds == TaskKind.COMPUTE
     assert graph.bytes[computes].sum() == pytest.approx(sum(one.bytes for one in files), rel=1e-12)
-    table = {
-        "name": "chakra",
-        "traces": str(SAMPLES / name / "*.et"),
-        "comm_groups": str(workload.comm_groups.location),  # type: ignore[union-attr]  # each has one
-        "mode": "roofline",
-    }
-    for topology in ({"name": "mesh2d", "rows": 2, "columns": 4}, {"name": "fat-tree"}, {"name": "fred"}):
-        result = run({"topology": topology, "collectives": {"default": "direct"}, "npu": {"preset": "h100"}}, table)
+    framework = Framework()
+    for topology in ("mesh2d", "fat-tree", "fred"):
+        fabric = framework.topology(topology).build()
+        result = framework.simulate_graph(graph, fabric, npu=Npu(preset="h100"), collectives={"default": "direct"})
         assert result.seconds > 0
-        assert len(result.placement) == ranks
-
-
-def test_groups_of_the_analytical_examples() -> None:
-    for name, ranks in (("groups_T1D-analytical", 8), ("groups_T2D-analytical", 16)):
-        workload = Chakra(
-            traces=Files.at(SAMPLES / name / "*.et"), comm_groups=File.at(SAMPLES / name / "comm_group.json")
-        )
-        graph = workload.graph(System(npus=ranks))
-        groups = [one for one in graph.tables if one.ndim == 2]
-        assert {len(one[0]) for one in groups} == ({4} if ranks == 16 else {len(groups[0][0])})
 
 
 def test_a_trace_of_pytorch_whose_nodes_wait_for_each_other_is_refused_with_the_cycle() -> None:

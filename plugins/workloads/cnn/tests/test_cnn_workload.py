@@ -77,7 +77,6 @@ def test_gradients_go_at_once_behind_the_backward_pass() -> None:
     assert graph.after(task).tolist() == [task - 1]
     assert graph.bytes[task] == 2 * 60_192_808
     assert graph.patterns[task] is Pattern.ALL_REDUCE
-    assert graph.label(task) == "dp"
     assert graph.tables[graph.members[task]].shape == (1, 20)
     assert not of_kind(Cnn(dp=1, overlap_dp=True).graph(WAFER), TaskKind.COLLECTIVE)
 
@@ -111,14 +110,9 @@ def test_memory_of_alexnet_by_hand() -> None:
     assert memory.must_fit
 
 
-def test_bad_input_names_the_key() -> None:
-    with pytest.raises(InputError, match=r"^minibatch: 4 is given, and global_batch = 80 too.*\(accepted: "):
-        Cnn(global_batch=80, minibatch=4)
+def test_a_global_batch_is_divided_among_the_workers_and_work_is_three_forward_passes_over_it() -> None:
     with pytest.raises(InputError, match=r"^global_batch: 80 samples cannot be .* among 3 replicas.*\(accepted: "):
         Cnn(global_batch=80, dp=3)
-
-
-def test_a_global_batch_is_divided_among_the_workers_and_work_is_three_forward_passes_over_it() -> None:
     given, before = Cnn(global_batch=80).graph(WAFER), Cnn(minibatch=4).graph(WAFER)
     assert given.flops.tolist() == before.flops.tolist()
     assert given.bytes.tolist() == before.bytes.tolist()

@@ -68,8 +68,7 @@ def test_each_layer_reduces_its_gradients_during_backward(model: str) -> None:
     backward = [layer for layer in reversed(workload.shape.layers) if layer.parameters]
     assert [graph.names[task] for task in found] == [f"gradients down to {layer.name}" for layer in backward]
     assert graph.bytes[found].tolist() == [2 * layer.parameters for layer in backward]
-    assert {graph.patterns[task] for task in found} == {Pattern.ALL_REDUCE}
-    assert {graph.label(task) for task in found} == {"dp"}
+    assert {(graph.patterns[task], graph.label(task)) for task in found} == {(Pattern.ALL_REDUCE, "dp")}
     assert graph.flops.sum() == 3 * 128 * sum(layer.flops for layer in workload.shape.layers)
 
 
@@ -83,6 +82,8 @@ def test_one_all_reduce_behind_the_backward_pass() -> None:
 
 
 def test_work_and_memory_and_fields_that_change_the_preset() -> None:
+    with pytest.raises(InputError, match=r"^global_batch: 80 samples cannot be .* among 3 replicas.*\(accepted: "):
+        Gnmt(global_batch=80, dp=3)
     work = Gnmt(global_batch=64).work(SYSTEM)
     assert (work.samples, work.tokens, work.replicas) == (64, 6400, 4)
     assert work.model_flops == 3 * 64 * sum(layer.flops for layer in Gnmt().shape.layers)
@@ -93,10 +94,3 @@ def test_work_and_memory_and_fields_that_change_the_preset() -> None:
     shape = workload.shape
     assert (shape.encoder_layers, shape.decoder_layers, shape.hidden) == (2, 3, 8)
     assert (shape.vocabulary, shape.sequence, shape.lstm_biases) == (9, 10, 2)
-
-
-def test_bad_input_names_the_key() -> None:
-    with pytest.raises(InputError, match=r"^minibatch: 4 is given, and global_batch = 80 too.*\(accepted: "):
-        Gnmt(global_batch=80, minibatch=4)
-    with pytest.raises(InputError, match=r"^global_batch: 80 samples cannot be .* among 3 replicas.*\(accepted: "):
-        Gnmt(global_batch=80, dp=3)

@@ -30,7 +30,6 @@ def test_default_is_one_all_reduce_of_one_gigabyte_among_all_npus() -> None:
     assert graph.patterns == (Pattern.ALL_REDUCE,)
     assert graph.bytes.tolist() == [1e9]
     assert graph.tables[0].tolist() == [list(range(20))]
-    assert graph.label_names == ("collective",)
 
 
 def test_repetitions_run_back_to_back() -> None:
@@ -48,7 +47,6 @@ def test_repetitions_run_back_to_back() -> None:
         ({"ranks": 2, "groups": 5, "stride": 2, "spacing": 4}, [[0, 2], [4, 6], [8, 10], [12, 14], [16, 18]], 19),
         ({"groups": 3}, [[0, 1, 2], [3, 4, 5], [6, 7, 8]], 9),
         ({"groups": 3, "layout": "strided"}, [[0, 3, 6], [1, 4, 7], [2, 5, 8]], 9),
-        ({"groups": 3, "ranks": 1}, [[0], [1], [2]], 3),
         ({"groups": 3, "ranks": 1, "layout": "strided"}, [[0], [1], [2]], 3),
         ({"ranks": 2, "groups": 2, "stride": 2, "spacing": 1}, [[0, 2], [1, 3]], 4),
         ({"ranks": 2, "groups": 3, "spacing": 4}, [[0, 1], [4, 5], [8, 9]], 10),
@@ -62,10 +60,7 @@ def test_groups_run_at_once(fields: dict[str, Any], expected: list[list[int]], w
     assert benchmark.mesh(system).ranks == graph.ranks == workers
 
 
-@pytest.mark.parametrize(
-    ("fields", "key"),
-    [({"stride": 2}, "stride"), ({"spacing": 1}, "spacing"), ({"stride": 1, "spacing": 1}, "spacing")],
-)
+@pytest.mark.parametrize(("fields", "key"), [({"stride": 2}, "stride"), ({"stride": 1, "spacing": 1}, "spacing")])
 def test_groups_that_share_workers_are_refused(fields: dict[str, Any], key: str) -> None:
     with pytest.raises(InputError, match=f"{key}: groups of 2 workers with a stride of . and a spacing of . share"):
         Microbenchmark(ranks=2, groups=3, **fields).mesh(System(npus=20))

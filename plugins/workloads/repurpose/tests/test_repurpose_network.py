@@ -11,11 +11,6 @@ from fredfw.errors import InputError
 from fredfw_workload_repurpose import Layer, Network, planted, read, write
 
 
-def file(folder: Path, **arrays: Any) -> File:
-    np.savez(folder / "net.npz", **arrays)
-    return File.at("net.npz", folder)
-
-
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     first = Layer(np.arange(18).reshape(2, 1, 3, 3), [1, 2], 16, 16)
     network = Network([first, Layer(np.ones((3, 2, 16)), None, 16, 1)])
@@ -63,16 +58,13 @@ def test_inputs_of_dense_layers_follow_from_the_first_within_the_limit(tmp_path:
         ({"weights_0": np.ones((2, 3)), "positions": np.array([1, 0])}, "positions", "[1, 0]"),
         ({"weights_0": np.ones((2, 3)), "inputs_0": np.ones((5, 2))}, "inputs_0", "shape (5, 2)"),
         ({"weights_0": np.ones((2, 3, 4)), "inputs_0": np.ones((5, 3))}, "inputs_0", "shape (5, 3)"),
-        (
-            {"weights_0": np.ones((2, 3)), "weights_1": np.ones((2, 2)), "inputs_1": np.ones((5, 2))},
-            "inputs_0",
-            "is missing",
-        ),
+        ({"weights_0": np.ones((2, 3)), "weights_1": np.ones((2, 2)), "inputs_1": np.ones(2)}, "inputs_0", "missing"),
     ],
 )
 def test_bad_files(tmp_path: Path, arrays: dict[str, Any], key: str, message: str) -> None:
+    np.savez(tmp_path / "net.npz", **arrays)
     with pytest.raises(InputError, match=rf"^net\.npz: {key}: .*{re.escape(message)}.* \(accepted: "):
-        read(file(tmp_path, **arrays))
+        read(File.at("net.npz", tmp_path))
 
 
 @pytest.mark.parametrize("data", [b"", b"weights", b"PK\x03\x04 damaged", b"\x93NUMPY"])
@@ -96,14 +88,6 @@ def test_planted_blocks_are_all_there_is_and_noise_is_relative_to_them() -> None
     assert weights[~inside].std() / weights[inside].std() == pytest.approx(0.3, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("widths", "blocks", "key"), [((8,), 2, "widths"), ((8, 4), 5, "blocks"), ((1_000_000, 1_000_000), 2, "widths")]
-)
-def test_blocks_that_cannot_be(widths: tuple[int, ...], blocks: int, key: str) -> None:
-    with pytest.raises(InputError, match=rf"^{key}: .* \(accepted: "):
-        planted(widths, blocks)
-
-
 def test_whole_weights_in_another_order_compute_the_same_to_the_bit() -> None:
     random = np.random.default_rng(1)
     widths = (12, 30, 7, 9)
@@ -117,24 +101,18 @@ def test_whole_weights_in_another_order_compute_the_same_to_the_bit() -> None:
 
 def test_activations_by_hand() -> None:
     network = Network([Layer([[1, -1], [2, 0]], [0, 1]), Layer([[1, 1]])])
-    first, second, last = network.activations([[1, 3]])
-    assert (first.tolist(), second.tolist(), last.tolist()) == ([[1, 3]], [[0, 3]], [[3]])
+    assert [one.tolist() for one in network.activations([[1, 3]])] == [[[1, 3]], [[0, 3]], [[3]]]
 
 
 @pytest.mark.parametrize(
     ("make", "key", "message"),
     [
-        (lambda: Layer([1, 2]), "weights", "shape (2,)"),
         (lambda: Layer([[1, 2], [3]]), "weights", "is not an array"),
         (lambda: Layer([[]]), "weights", "shape (1, 0)"),
-        (lambda: Layer([[1, np.nan]]), "weights", "nan at [0, 1]"),
-        (lambda: Layer([[1, None]]), "weights", "type object"),
-        (lambda: Layer([[1, 2]], [1, 2]), "bias", "shape (2,)"),
         (lambda: Layer([[1, 2]], positions=0), "positions", "0 is not"),
         (lambda: Network([]), "layers", "no layer"),
-        (lambda: Network([Layer(np.ones((3, 2))), Layer(np.ones((2, 4)))]), "layers[1].weights", "4 inputs"),
-        (lambda: Network([Layer(np.ones((3, 2)))]).activations(np.ones((5, 3))), "samples", "shape (5, 3)"),
         (lambda: Network([Layer(np.ones((3, 2, 4)))]).activations(np.ones((5, 2))), "samples", "channels"),
+        (lambda: planted((1_000_000, 1_000_000), 2), "widths", "bytes are too many"),
     ],
 )
 def test_bad_input(make: Any, key: str, message: str) -> None:

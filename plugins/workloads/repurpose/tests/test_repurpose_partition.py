@@ -34,12 +34,10 @@ def test_the_assignment_is_the_best_of_all(neurons: int, shares: list[float], to
     assert costs[np.arange(neurons), found].sum() == pytest.approx(least, abs=1e-9)
 
 
-def test_bounds_by_hand_and_more_workers_than_neurons() -> None:
+def test_bounds_by_hand() -> None:
     assert np.array(Workers(np.array([1.0, 3.0])).bounds(8)).tolist() == [[2, 6]] * 2
     assert np.array(Workers(np.ones(3)).bounds(10)).tolist() == [[3] * 3, [4] * 3]
     assert np.array(Workers(np.ones(2), 0.25).bounds(8)).tolist() == [[3, 3], [5, 5]]
-    with pytest.raises(InputError, match=r"workers: 4 workers for a layer of 3 neurons \(accepted: at most 3\)"):
-        Workers(np.ones(4)).assigned(np.zeros((3, 4)))
 
 
 @given(neurons=st.integers(5, 60), shares=st.lists(st.floats(0.5, 4), min_size=1, max_size=5))
@@ -58,14 +56,6 @@ def together(ours: Partition, theirs: Partition) -> bool:
     """Whether the same neurons are together."""
     flat = np.concatenate(ours), np.concatenate(theirs)
     return len(set(zip(*flat, strict=True))) == len(set(flat[0])) == len(set(flat[1]))
-
-
-@pytest.mark.parametrize("blocks", [2, 4, 8])
-def test_components_are_the_blocks(blocks: int) -> None:
-    made = planted((64, 128, 32), blocks, seed=blocks)
-    found = components(energies(made), [Workers(np.ones(blocks))] * 3)
-    assert found is not None
-    assert together(found, made.owners)
 
 
 def test_small_components_share_a_worker_and_a_connected_network_has_none() -> None:

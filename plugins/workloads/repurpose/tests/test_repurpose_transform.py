@@ -34,9 +34,8 @@ def test_planted_blocks_are_recovered_exactly(workers: int, taps: int) -> None:
         assert (plan.crossing, plan.errors) == (0, (0, 0, 0))
         for ours, theirs in zip(plan.network.layers, network.layers, strict=True):
             assert (ours.weights == theirs.weights).all()
-        assert [np.bincount(owners).tolist() for owners in plan.partition] == [
-            [width // workers] * workers for width in network.widths
-        ]
+        for width, owners in zip(network.widths, plan.partition, strict=True):
+            assert np.bincount(owners).tolist() == [width // workers] * workers
 
 
 @pytest.mark.sampled
@@ -150,16 +149,11 @@ def test_magnitude_drops_the_smallest_weights_up_to_the_bound_or_to_a_sparsity()
 @pytest.mark.parametrize(
     ("arguments", "key", "message"),
     [
-        ({"counts": [9]}, "workers", "9 workers for a layer of 8 neurons"),
-        ({"counts": [2, 2, 2]}, "workers", "3 numbers for 2 layers"),
-        ({"epsilon": 1}, "epsilon", "1 is out of range"),
         ({"epsilon": float("nan")}, "epsilon", "nan is out of range"),
         ({"epsilon": "0.1"}, "epsilon", "'0.1' is not a number"),
         ({"inputs": [np.ones((5, 8))]}, "inputs", "1 arrays for 2 layers"),
         ({"inputs": [np.ones((5, 8)), np.ones((5, 8))]}, "inputs[1]", "shape (5, 8)"),
         ({"inputs": [np.ones((5, 8)), np.full((5, 12), np.nan)]}, "inputs[1]", "nan at [0, 0]"),
-        ({"shares": [1]}, "shares", "1 shares for 2 workers"),
-        ({"each": True, "received": 3}, "received", "is 3"),
     ],
 )
 def test_bad_problems(arguments: dict[str, object], key: str, message: str) -> None:

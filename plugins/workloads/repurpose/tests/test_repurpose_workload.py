@@ -135,27 +135,20 @@ def test_bad_options(options: dict[str, Any], key: str, message: str) -> None:
         Repurpose(**options)
 
 
-@pytest.mark.parametrize("method", ["repurpose", "magnitude"])
-def test_a_limit_that_cannot_be_kept(method: str) -> None:
-    workload = Repurpose(widths=(32, 32), noise=1.0, epsilon=0.1, workers=(4,), received=2, method=method)
-    with pytest.raises(InputError, match=r"^received: .* \(accepted: "):
-        workload.graph(System(npus=4))
-
-
-def test_default_workers_are_all_npus_and_a_damaged_file_is_refused_when_it_is_named(tmp_path: Path) -> None:
-    assert Repurpose(widths=(32, 32)).graph(System(npus=4)).ranks == 4
+def test_what_only_the_system_or_the_file_tells_is_refused(tmp_path: Path) -> None:
+    for method in ("repurpose", "magnitude"):
+        limited = Repurpose(widths=(32, 32), noise=1.0, epsilon=0.1, workers=(4,), received=2, method=method)
+        with pytest.raises(InputError, match=r"^received: .* \(accepted: "):
+            limited.graph(System(npus=4))
+    assert Repurpose(widths=(32, 32)).graph(System(npus=4)).ranks == 4  # by default all NPUs are workers
     with pytest.raises(InputError, match=r"workers: 33 workers for a layer of 32 neurons"):
         Repurpose(widths=(32, 32)).graph(System(npus=33))
-    np.savez(tmp_path / "net.npz", weights_0=np.array([[1.0, np.nan]]))
-    with pytest.raises(InputError, match=r"net\.npz: weights_0: has nan at \[0, 1\]"):
+    for key, value in {"widths": [8, 8], "blocks": 2, "noise": 2, "taps": 2, "positions": 2}.items():
+        with pytest.raises(InputError, match=f"^{key}: .*describes a random network"):
+            saved(tmp_path, **{key: value})
+    (tmp_path / "net.npz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"net\.npz: is not a whole"):
         Repurpose(weights=File.at("net.npz", tmp_path))
-
-
-@pytest.mark.parametrize("key", ["widths", "blocks", "noise", "taps", "positions"])
-def test_a_file_and_a_random_network_exclude_each_other(tmp_path: Path, key: str) -> None:
-    value: object = [8, 8] if key == "widths" else 2
-    with pytest.raises(InputError, match=f"^{key}: .*describes a random network"):
-        saved(tmp_path, **{key: value})
 
 
 @pytest.mark.parametrize("method", ["repurpose", "spectral"])

@@ -13,8 +13,9 @@ from fredfw.testing import WorkloadTests
 from fredfw.workloads import KernelModel, System
 from fredfw_workload_transformer import Inference, latencies
 
-LAYERS = {"layers": 4, "hidden": 256, "sequence": 4096, "heads": 8, "key_value_heads": 4, "intermediate": 512}
-SMALL = partial(Inference, architecture="llama", vocabulary=1000, prompt_tokens=64, output_tokens=8, **LAYERS)
+SHAPE: dict[str, Any] = {"layers": 4, "hidden": 256, "sequence": 4096, "vocabulary": 1000}
+SHAPE |= {"architecture": "llama", "heads": 8, "key_value_heads": 4, "intermediate": 512}
+SMALL = partial(Inference, prompt_tokens=64, output_tokens=8, **SHAPE)
 LLAMA = partial(Inference, model="llama-3-70b", prompt_tokens=2048, output_tokens=256)
 SYSTEM = System(npus=16)
 
