@@ -262,8 +262,7 @@ def test_the_family_stays_where_links_are_varied_and_messages_that_change_rails_
 
 # Each change of 4 nodes, the same machine written by hand, and what is in the tables of a comparison.
 H100 = {"name": "cluster", "preset": "dgx-h100", "nodes": 4}
-INSIDE = {"name": "switch", "npus": 8, "link_latency": "25 ns", "in_network": True}
-SLOW, FAST = ({**INSIDE, "link_bandwidth": rate} for rate in ("225 GB/s", "900 GB/s"))
+FAST = {"name": "switch", "npus": 8, "link_bandwidth": "900 GB/s", "link_latency": "25 ns", "in_network": True}
 NVLINK, CARDS = "bandwidth of node.npu - node.switch", "bandwidth of leaf - node.npu"
 
 
@@ -272,13 +271,7 @@ NVLINK, CARDS = "bandwidth of node.npu - node.switch", "bandwidth of leaf - node
 @pytest.mark.parametrize("size", [1e6, 1e9])
 @pytest.mark.parametrize(
     ("parameter", "factor", "by_hand"),
-    [
-        (NVLINK, 2.0, {"node": FAST}),
-        (NVLINK, 0.5, {"node": SLOW}),
-        (CARDS, 2.0, {"nic": "800 Gbps"}),
-        (CARDS, 0.5, {"nic": "200 Gbps"}),
-        (CARDS, 0.5, {"nics": 4}),
-    ],
+    [(NVLINK, 2.0, {"node": FAST}), (CARDS, 0.5, {"nic": "200 Gbps"}), (CARDS, 0.5, {"nics": 4})],
 )
 def test_what_if_is_the_full_model_of_the_changed_machine(
     parameter: str, factor: float, by_hand: dict[str, Any], pattern: str, size: float

@@ -139,11 +139,8 @@ def test_a_file_of_simai_runs_in_the_time_of_its_formula(write: Any) -> None:
     first += " checkpoints: 0 checkpoint_initiates: 0"
     path = write(first, layer(f=556_000, fc="ALLREDUCE", fb=16 << 20, i=1, w=1, u=1))
     framework = Framework()
-    torus = {"name": "torus", "dimensions": [8], "link_bandwidth": "100 GB/s", "link_latency": "0 s"}
-    fabrics = {"ring": {"topology": torus, "collectives": {"default": "ring"}}}
-    simai = {"workload": {"name": "astra-sim-text", "file": str(path)}}
-    content = {"fabrics": fabrics, "workloads": {"simai": simai}}
-    result = framework.run(framework.load_experiment(content))
+    torus = framework.topology("torus", dimensions=[8], link_bandwidth="100 GB/s", link_latency="0 s").build()
+    result = framework.simulate_graph(graph(path), torus, collectives={"default": "ring"})
     ring = 2 * 7 / 8 * (16 << 20) / 100e9  # one direction
     assert result.seconds == pytest.approx(556e-6 + ring + 3e-9, rel=1e-9)
 
@@ -164,9 +161,6 @@ def test_a_file_of_simai_runs_in_the_time_of_its_formula(write: Any) -> None:
 def test_bad_input_names_the_line(first: str, lines: list[str], message: str, write: Any) -> None:
     with pytest.raises(InputError, match=rf"workload\.txt: .*{re.escape(message)}"):
         graph(write(first, *lines))
-
-
-def test_a_wrong_number_of_layers_is_named(write: Any) -> None:
     for count in (2, 0, "many"):
         with pytest.raises(InputError, match="line 2: "):
             graph(write("DATA", layer(), count=count))

@@ -84,14 +84,12 @@ def test_a_ring_of_messages_takes_the_time_of_its_formula(load: Load) -> None:
             receive(3 * step + 1, (rank - 1) % ranks, rank, 3 * step, **given),
             comp(3 * step + 2, 3 * step + 1, micros=7),
         )
-    framework, workload = Framework(), load(traces)
-    ring = {"name": "torus", "dimensions": [ranks], "link_bandwidth": 50 * 2**30, "link_latency": "500 ns"}
-    steps = {"name": "chakra", "traces": [str(one.location) for one in workload.traces.files]}
-    content = {"fabrics": {"ring": {"topology": ring}}, "workloads": {"steps": {"workload": steps}}}
-    experiment = framework.load_experiment(content)
+    framework = Framework()
+    ring = framework.topology("torus", dimensions=[ranks], link_bandwidth=50 * 2**30, link_latency="500 ns").build()
     expected = 3 * (size / (50 * 2**30) + 500e-9 + 7e-6)
     for fidelity in ("compressed", "exact"):
-        assert framework.run(experiment, fidelity=fidelity).seconds == pytest.approx(expected, rel=1e-12)
+        result = framework.simulate_graph(graph(load(traces)), ring, fidelity=fidelity)
+        assert result.seconds == pytest.approx(expected, rel=1e-12)
 
 
 # comm_size is the share of a rank; a barrier has no bytes.

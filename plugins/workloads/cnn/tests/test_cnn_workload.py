@@ -51,23 +51,16 @@ def test_published_costs(model: str, parameters: int, multiply_adds: float | Non
     assert workload.graph(WAFER).flops.sum() == 3 * 4 * flops
 
 
-def test_layer_costs_by_hand() -> None:
+def test_numbers_that_move_by_hand() -> None:
     walk = Walk(2, 4)  # 32 numbers
     walk.convolution(3, 3)  # 48 out
-    assert (conv := walk.block("conv")).parameters == 9 * 2 * 3 + 3
-    assert (conv.flops, conv.stored, conv.moved) == (2 * 54 * 16, 48, 32 + 48)
+    assert walk.block("conv").moved == 32 + 48
     walk.convolution(5, 1, stride=2, norm=True)  # 20 out, once more by the normalisation
-    assert (norm := walk.block("norm")).parameters == 15 + 10
-    assert (norm.flops, norm.stored, norm.moved) == (2 * 15 * 4, 40, 48 + 20 + 20 + 20)
-    branch = walk.fork()
-    branch.linear(7)
-    assert branch.block("linear").parameters == 21 * 7
+    assert walk.block("norm").moved == 48 + 20 + 20 + 20
     same = walk.fork()
     walk.join(same, how="add")
-    assert (added := walk.block("add")).stored == 20
-    assert added.moved == 60
-    walk.join(same, how="concatenate")
-    assert walk.channels == 10
+    added = walk.block("add")
+    assert (added.stored, added.moved) == (20, 60)
 
 
 def test_gradients_go_at_once_behind_the_backward_pass() -> None:
