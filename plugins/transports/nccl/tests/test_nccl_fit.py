@@ -154,7 +154,11 @@ def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -
     assert "not used: 1 of all-reduce on gaudi3-node" in result.output
     assert "not used: 1 of broadcast on a100-node" in result.output
     assert "table.csv, sha256" in output.read_text()
-    assert Nccl(family="a100", constants=File.at(output)).fit("a100").launch["all-reduce"] > 0
+    transport = Nccl(constants=File.at(output))
+    assert transport.fit("a100").launch["all-reduce"] > 0
+    fabric = Framework().topology("cluster", preset="dgx-h100", nodes=1).build().with_defaults(transport=transport)
+    with pytest.raises(InputError, match="has no constants of h100"):
+        Framework().simulate_collective(fabric, "all-reduce", size=1024)
 
 
 def test_a_table_is_known_by_what_is_in_it(tmp_path: Path) -> None:
@@ -171,20 +175,6 @@ def test_a_table_is_known_by_what_is_in_it(tmp_path: Path) -> None:
         assert parts(path, constants=str(output)) == {Part.FITTED: 5, Part.HELD_OUT: 5}
     assert parts(other, constants=str(output)) == {Part.HELD_OUT: 9}
     assert parts(one) == {Part.HELD_OUT: 10}
-
-
-def test_constants_of_one_family_will_do(tmp_path: Path) -> None:
-    """A file that has H100s alone serves fabrics with H100s, and tells others that it has none of theirs."""
-    output, rows = tmp_path / "fitted.toml", [f"h100-node,1,8,all-reduce,{4**one},{20 + one}" for one in range(5, 15)]
-    fitted(table(tmp_path / "table.csv", rows), "--output", output)
-    framework, transport = Framework(), Nccl(constants=File.at(output))
-    for preset in ("dgx-h100", "dgx-a100"):
-        fabric = framework.topology("cluster", preset=preset, nodes=1).build().with_defaults(transport=transport)
-        if preset == "dgx-h100":
-            assert framework.simulate_collective(fabric, "all-reduce", size=1024).duration > 0
-        else:
-            with pytest.raises(InputError, match="has no constants of a100"):
-                framework.simulate_collective(fabric, "all-reduce", size=1024)
 
 
 def test_what_is_read_is_not_replaced_and_nothing_fitted_to_what_is_held_out(tmp_path: Path) -> None:

@@ -145,11 +145,7 @@ def test_attributes_and_fields_may_be_unknown_and_lists_packed_or_not() -> None:
         (HEAD + b"\x02\x08\x80", 10, "a number is longer than its message"),
         (HEAD + b"\x0d\x08" + b"\xff" * 12, 10, "a number has no end"),
         (HEAD + b"\x03\x2a\x01\x80", 11, "a list ends inside a number"),
-        (
-            b"\x11\x08\x00\x12\x09COMP_NODE\x18\x038\x05",
-            0,
-            "it begins with a node, as files of the schema before",
-        ),
+        (b"\x11\x08\x00\x12\x09COMP_NODE\x18\x038\x05", 0, "it begins with a node, as files of the schema before"),
     ],
 )
 def test_damage_is_found_with_its_offset(content: bytes, offset: int, reason: str) -> None:

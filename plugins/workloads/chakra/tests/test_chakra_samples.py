@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from fredfw import File, Files, Framework, Npu, System, TaskKind
-from fredfw.errors import InputError
 from fredfw_workload_chakra import Chakra, et
 from fredfw_workload_chakra.trace import Node, NodeType, Value
 
@@ -120,32 +118,5 @@ def test_traces_of_stage_run_with_the_roofline_of_an_npu(name: str) -> None:
     framework = Framework()
     for topology in ("mesh2d", "fat-tree", "fred"):
         fabric = framework.topology(topology).build()
-        result = framework.simulate_graph(graph, fabric, npu=Npu(preset="h100"), collectives={"default": "direct"})
+        result = framework.simulate_graph(graph, fabric, npu=Npu.of("h100"), collectives={"default": "direct"})
         assert result.seconds > 0
-
-
-def test_a_trace_of_pytorch_whose_nodes_wait_for_each_other_is_refused_with_the_cycle() -> None:
-    workload = Chakra(traces=Files.at(SAMPLES / "pytorch_post_execution" / "chakra.0.et.gz"))
-    with pytest.raises(InputError, match=r"nodes wait for each other in a cycle") as caught:
-        workload.graph(System(npus=1))
-    assert "'aten::mul(0)' of rank 0" in str(caught.value)
-    assert len(str(caught.value)) < 600
-    # They do not by data dependencies alone, which ASTRA-sim looked at when the trace was made.
-    assert str(caught.value.accepted).startswith("control_dependencies = false, as the data dependencies alone")
-    workload = evolve(workload, control_dependencies=False)
-    graph = workload.graph(System(npus=1))
-    assert (graph.kinds == TaskKind.COLLECTIVE).sum() == 7
-    assert workload.notes(System(npus=1)) == (
-        "2 broadcasts are simulated from the root; ASTRA-sim replays the duration",
-        "14 messages and collectives of the CPU are not simulated; the duration in the traces is taken",
-        "7 collectives are among one rank, and cost nothing",
-    )
-
-
-def test_the_old_schema_and_host_traces_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="at offset 0: it begins with a node, as files"):
-        Chakra(traces=Files.at(SAMPLES / "old_schema_twoCompNodes.0.eg")).info()
-    with pytest.raises(InputError, match="is a host trace of PyTorch"):
-        Chakra(traces=Files.at(SAMPLES / "pytorch_post_execution" / "pytorch_host_*.json.gz")).info()
-    (found,) = Chakra(traces=Files.at(SAMPLES / "pytorch_post_execution" / "small_chakra.0.json")).info()
-    assert (sum(found.nodes.values()), found.dangling) == (7, 7)

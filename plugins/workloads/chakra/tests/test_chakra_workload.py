@@ -146,11 +146,7 @@ THREE = {rank: [REDUCES] for rank in range(3)}
         (THREE, 3, ""),
         ({0: [REDUCES, comp(2)]}, 2, "traces of 1 rank on 2 NPUs; ASTRA-sim/1 collective is among one rank, and costs"),
         ({0: [ALONE, call(1, Collective.ALL_REDUCE, 8, pg_name="1")], 1: [comp(0)]}, 2, "2 collectives are among one "),
-        (
-            {0: NOT_SIMULATED},
-            1,
-            "1 node of type INVALID takes no time/2 messages and collectives of the CPU are not s",
-        ),
+        ({0: NOT_SIMULATED}, 1, "1 node of type INVALID takes no time/2 messages and collectives of the CPU are not s"),
     ],
 )
 def test_notes_say_what_is_not_there(ranks: Ranks, npus: int, notes: str, load: Load) -> None:

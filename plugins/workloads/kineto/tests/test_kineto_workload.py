@@ -370,48 +370,35 @@ def test_what_is_not_a_trace_is_refused(tmp_path: Path, content: bytes, text: st
     assert text in str(error)
 
 
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        ({"Collective name": "allredooce"}, "the collective 'allredooce' is not known"),
-        ({"In msg nelems": "many"}, "a allreduce has 'In msg nelems' of 'many'"),
-        ({"dtype": "Quarter"}, "the dtype 'Quarter' is not known"),
-        ({"Process Group Ranks": "[1, 1]", "Group size": 2}, "the ranks of the process group '0' are not in the file"),
-        ({"Collective name": "send"}, "a send has no 'Dst Rank'"),
-    ],
-)
-def test_wrong_calls_are_refused(write: Write, args: dict[str, Any], text: str) -> None:
-    one = call("allreduce", 0, 10)
-    one["args"] |= args
-    path = write([one], world=None)
-    error = message([path], replicate=True)
-    assert error.file == path
-    assert text in str(error)
-
-
-def test_missing_ranks_are_refused(write: Write) -> None:
-    path = write([call("allreduce", 0, 10)])
-    assert str(message([path])).startswith("traces: there are traces of rank 0, and none of rank 1 (accepted: a trace")
-    assert "is of rank 0, as" in str(message([path, write([call("allreduce", 0, 10)])]))
-
-
-GPUS = [call("allreduce", 0, 10, device=0), call("allreduce", 20, 10, device=1)]
+def wrong(**args: Any) -> list[Event]:
+    return [call("allreduce", 0, 10, **args)]
 
 
 @pytest.mark.parametrize(
     ("events", "world", "fields", "said"),
     [
-        ([step(4, 0, 10), call("allreduce", 0, 10)], 2, {"step": 7}, "there is no ProfilerStep#7 (accepted: 4)"),
-        ([call("allreduce", 0, 10)], 2, {"step": 7}, "no steps are marked"),
+        (wrong(Collective_name="allredooce"), None, {}, "the collective 'allredooce' is not known"),
+        (wrong(In_msg_nelems="many"), None, {}, "a allreduce has 'In msg nelems' of 'many'"),
+        (wrong(dtype="Quarter"), None, {}, "the dtype 'Quarter' is not known"),
+        (wrong(Process_Group_Ranks="[1, 1]"), None, {}, "the ranks of the process group '0' are not in the file"),
+        (wrong(Collective_name="send"), None, {}, "a send has no 'Dst Rank'"),
+        (wrong(device=0) + wrong(device=1), 2, {}, "communication runs on the GPUs 0, 1"),
+        ([step(4, 0, 10), *wrong()], 2, {"step": 7}, "there is no ProfilerStep#7 (accepted: 4)"),
+        (wrong(), 2, {"step": 7}, "no steps are marked"),
         ([call("send", 0, 10, Dst_Rank=1)], 2, {}, "replicate: rank 1 cannot do what rank 0 does, which sends"),
-        ([call("allreduce", 0, 10, Process_Group_Ranks="[0, 3]")], 5, {}, "replicate: the group [0, 3] has no like"),
-        (GPUS, 2, {}, "communication runs on the GPUs 0, 1"),
+        (wrong(Process_Group_Ranks="[0, 3]"), 5, {}, "replicate: the group [0, 3] has no like"),
     ],
 )
 def test_what_is_not_there_or_has_no_like_is_refused(
-    write: Write, events: list[Event], world: int, fields: dict[str, Any], said: str
+    write: Write, events: list[Event], world: int | None, fields: dict[str, Any], said: str
 ) -> None:
     assert said in str(message([write(events, world=world)], replicate=True, **fields))
+
+
+def test_missing_ranks_are_refused(write: Write) -> None:
+    path = write(wrong())
+    assert "traces: there are traces of rank 0, and none of rank 1" in str(message([path]))
+    assert "is of rank 0, as" in str(message([path, write(wrong())]))
 
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="there are no samples beside the checkout")
@@ -436,11 +423,3 @@ class TestSample:
         result = simulated(workload, "6.56 GB/s")  # the rate at which 306.7 MB took 46.8 ms
         assert 1e3 * uncovered(result.timeline) == pytest.approx(39.2, rel=0.02)
         assert 1e3 * result.seconds == pytest.approx(660.6, rel=0.003)
-
-    def test_traces_without_collectives_are_shown_and_refused(self) -> None:
-        for name in ("benchmark_simple_add_trace.json.gz", "mi250_minitoy_train_ROCm6_2_kineto.json.gz"):
-            workload = of(str(SAMPLES / name))
-            (info,) = workload.info()
-            assert not info.calls
-            with pytest.raises(InputError, match="no collectives"):
-                workload.graph(SYSTEM)
