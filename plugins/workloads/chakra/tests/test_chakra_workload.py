@@ -155,16 +155,6 @@ def test_notes_say_what_is_not_there(ranks: Ranks, npus: int, notes: str, load: 
         assert one.startswith(note)
 
 
-@pytest.mark.parametrize("node", [send(5, 0, 7), receive(5, 7, 0)])
-def test_a_message_to_a_rank_without_a_file_is_named(node: Node, load: Load) -> None:
-    workload = load({0: [node], 1: [comp(0)]})
-    with pytest.raises(InputError, match="there is no file of rank 7") as caught:
-        graph(workload)
-    assert caught.value.file == workload.traces.files[0].path
-    assert caught.value.key == f"node 5 ({node.name})"
-    assert caught.value.accepted == "0 to 1, the ranks that have a file, or one more file"
-
-
 def test_nodes_wait_for_data_and_control_which_may_be_passed_over_and_dangling_ones_are_counted(load: Load) -> None:
     traces = {0: [comp(1), comp(2), Node(9, "last", NodeType.COMP, data=[1, 77], control=[2, 78, 79])]}
     for control, before, count in ((True, {"comp 1", "comp 2"}, "3"), (False, {"comp 1"}, "1")):
@@ -292,6 +282,11 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
         ([call(0, Collective.ALL_REDUCE, 1, pg_name="2")], "communicator '2', which has rank 9"),
         ([send(0, 0, 1)._replace(attributes={"comm_dst": 0.5, "comm_size": 1})], "node 0 (send 0): has comm_dst 0.5"),
         ([send(0, 1, 0)], "node 0 (send 0): has comm_src 1 in the trace of rank 0"),
+        (
+            [send(5, 0, 7)],
+            "node 5 (send 5): has comm_dst 7, and there is no file of rank 7 (accepted: 0, the ranks that",
+        ),
+        ([receive(5, 7, 0)], "node 5 (receive 5): has comm_src 7, and there is no file of rank 7"),
         ([Node(0, "n", NodeType.COMM_SEND, attributes={"comm_size": 8})], "node 0 (n): has no comm_dst"),
     ],
 )

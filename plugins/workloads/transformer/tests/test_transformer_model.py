@@ -64,12 +64,3 @@ def test_parameters_matrix_by_matrix_and_flops_of_an_iteration(shape: Shape) -> 
         published = 24 * passes * batch * s * shape.layers * h**2 * (1 + s / (6 * h) + logits)
         assert passes * shape.layers * layer + 3 * head == pytest.approx(published, rel=1e-12)
     assert shape.flops(batch) == shape.layers * layer + head
-
-
-@pytest.mark.parametrize("mp", [1, 2, 3, 8])
-def test_activations_of_a_layer(mp: int) -> None:
-    # Korthikanti et al. 2022, equation 2
-    shape = PRESETS["gpt-3"]
-    s, b, h, a = shape.sequence, 4, shape.hidden, shape.heads
-    published = s * b * h * (10 + 24 / mp + 5 * a * s / (h * mp))
-    assert sum(block.activations for block in shape.blocks(5, b, mp)) == pytest.approx(published, rel=1e-12)
