@@ -103,9 +103,7 @@ def test_columns_of_tables_on_more_workers_than_tables_but_not_than_pieces() -> 
 def test_buckets_carry_all_gradients_and_a_single_worker_sends_nothing() -> None:
     workload = Dlrm(model="themis", dp=4)
     graph = workload.graph(SYSTEM)
-    buckets = of_pattern(graph, Pattern.ALL_REDUCE)
-    assert graph.bytes[buckets].sum() == 2 * workload.dense_parameters
-    assert (graph.bytes[buckets][:-1] >= 25 * 2**20).all()
+    assert graph.bytes[of_pattern(graph, Pattern.ALL_REDUCE)].sum() == 2 * workload.dense_parameters
     each = Dlrm(model="themis", dp=4, bucket=0).graph(SYSTEM)
     assert len(of_pattern(each, Pattern.ALL_REDUCE)) == 12 + 7
     once = Dlrm(model="themis", dp=4, overlap_dp=False).graph(SYSTEM)

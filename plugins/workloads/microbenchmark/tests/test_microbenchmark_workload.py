@@ -6,7 +6,7 @@ import fredfw_workload_microbenchmark
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.testing import WorkloadTests
-from fredfw.workloads import System, TaskKind
+from fredfw.workloads import System
 from fredfw_workload_microbenchmark import Microbenchmark
 
 
@@ -24,14 +24,6 @@ class TestLayouts(WorkloadTests):
     conserved = ("collective",)
 
 
-def test_default_is_one_all_reduce_of_one_gigabyte_among_all_npus() -> None:
-    graph = Microbenchmark().graph(System(npus=20))
-    assert graph.kinds.tolist() == [TaskKind.COLLECTIVE]
-    assert graph.patterns == (Pattern.ALL_REDUCE,)
-    assert graph.bytes.tolist() == [1e9]
-    assert graph.tables[0].tolist() == [list(range(20))]
-
-
 def test_repetitions_run_back_to_back() -> None:
     graph = Microbenchmark(size=2e6, ranks=4, count=3, pattern="all-gather").graph(System(npus=20))
     assert graph.ranks == 4
@@ -43,6 +35,7 @@ def test_repetitions_run_back_to_back() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected", "workers"),
     [
+        ({}, [list(range(20))], 20),
         # Of MP(2)-DP(5)-PP(2), rank mp + 2 (pp + 2 dp): the first MP member of each stage, in all replicas.
         ({"ranks": 2, "groups": 5, "stride": 2, "spacing": 4}, [[0, 2], [4, 6], [8, 10], [12, 14], [16, 18]], 19),
         ({"groups": 3}, [[0, 1, 2], [3, 4, 5], [6, 7, 8]], 9),
