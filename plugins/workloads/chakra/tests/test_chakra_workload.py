@@ -1,5 +1,6 @@
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -254,16 +255,12 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
     tiers = tuple(MemoryTier(name=name, bandwidth=1e9) for name in ("cxl", "pool"))
     found = workload.graph(System(npus=2, memories=tiers))
     assert found.memory_names == ("pool",)
-    assert sorted(zip(found.kinds.tolist(), found.bytes.tolist(), found.memories.tolist(), strict=True)) == [
-        *[(TaskKind.COMPUTE, 0.0, -1)] * 2,
-        *[(TaskKind.LOAD, 1e6, 0)] * 2,
-        *[(TaskKind.STORE, 1e5, 0)] * 2,
-    ]
+    tasks = Counter(zip(found.kinds.tolist(), found.bytes.tolist(), found.memories.tolist(), strict=True))
+    assert tasks == {(TaskKind.COMPUTE, 0, -1): 2, (TaskKind.LOAD, 1e6, 0): 2, (TaskKind.STORE, 1e5, 0): 2}
     assert load({0: nodes}, remote_memory="cxl").graph(System(npus=1, memories=tiers)).memory_names == ("cxl",)
     for fields, system in (({}, System(npus=1)), ({"remote_memory": "cxi"}, System(npus=1, memories=tiers))):
-        with pytest.raises(UnknownNameError, match="has no memory tier") as caught:
+        with pytest.raises(UnknownNameError, match=r"^remote_memory: .*has no memory tier"):
             load({0: nodes}, **fields).graph(system)
-        assert caught.value.key == "remote_memory"
 
 
 # --- bad input
