@@ -6,12 +6,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 import fredfw
 from fredfw_collective_msccl import plan
 from fredfw_collective_msccl.proof import Proved, proved
 from fredfw_collective_msccl.reading import read
 
 _CHUNK, _RATE = 1e6, 1e9
+LATENCY = 0.25  # in chunk times
 Block = tuple[int, int, int, Sequence[str]]
 """Whom it sends to and receives from, its channel, and its steps."""
 
@@ -60,17 +63,10 @@ def rounds(done: Proved) -> list[int]:
     return found
 
 
-def transfers(done: Proved) -> list[tuple[int, int, tuple[int, ...], bool]]:
-    """Return source and destination of each transfer, its chunks, and whether they are added."""
-    return [
-        (
-            one.source.item(0),
-            one.destination.item(0),
-            tuple(first + at for first, count in zip(one.offset, one.count, strict=True) for at in range(count)),
-            one.reduce.item(0),
-        )
-        for one in done.transfers
-    ]
+def transfers(done: Proved) -> list[tuple[int, int, int, bool]]:
+    """Return source and destination of each transfer, its only chunk, and whether it is added."""
+    assert all(one.count.item() == 1 for one in done.transfers)
+    return [(one.source.item(), one.destination.item(), one.offset.item(), one.reduce.item()) for one in done.transfers]
 
 
 def pair(**more: int | str) -> str:
@@ -87,15 +83,17 @@ def pair(**more: int | str) -> str:
     )
 
 
-def simulated(content: str | dict[str, Any], fidelity: str, latency: float) -> float:
-    """Return how many chunk times a file takes where each GPU has a link of such a latency to each other."""
-    layout, time = proof(content).layout, _CHUNK / _RATE
-    framework, ranks = fredfw.Framework(), layout.ranks
-    link = {"link_bandwidth": _RATE, "link_latency": latency * time}
-    fabric = framework.topology("fully-connected", npus=ranks, **link).build()
-    call: dict[str, Any] = {"size": layout.whole * _CHUNK, "root": layout.root, "fidelity": fidelity}
+def takes(content: str | dict[str, Any], chunk_times: float) -> None:
+    """Make sure how long a file takes where each GPU has a link of ``LATENCY`` to each other."""
+    layout, time, framework = proof(content).layout, _CHUNK / _RATE, fredfw.Framework()
+    link = {"link_bandwidth": _RATE, "link_latency": LATENCY * time}
+    fabric = framework.topology("fully-connected", npus=layout.ranks, **link).build()
+    call: dict[str, Any] = {"size": layout.whole * _CHUNK, "root": layout.root}
     with TemporaryDirectory() as folder:
         path = Path(folder, "file")
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
         call |= {"algorithm": "msccl" if isinstance(content, str) else "mscclpp", "file": str(path)}
-        return framework.simulate_collective(fabric, layout.pattern or "all-reduce", **call).duration / time
+        for fidelity in ("compressed", "exact"):
+            pattern = layout.pattern or "all-reduce"
+            result = framework.simulate_collective(fabric, pattern, fidelity=fidelity, **call)
+            assert result.duration == pytest.approx(chunk_times * time, rel=1e-12)

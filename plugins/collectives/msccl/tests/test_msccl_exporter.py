@@ -1,7 +1,7 @@
 """Schedules of all installed algorithms as MSCCL files, and back."""
 
-import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,6 @@ _IN_TURNS = {"hierarchical", "themis", "torus-ring"}  # algorithms whose phases 
 _MORE: list[tuple[str, str, dict[str, Any]]] = [
     ("hierarchical", "all-reduce", {"chunks": 2, "orders": "opposite"}),
     ("ring", "all-reduce", {"rotated": True}),
-    ("recursive-halving-doubling", "all-reduce", {"method": "doubling"}),
-    ("swing", "all-reduce", {"method": "latency"}),
     ("tree", "all-reduce", {"shape": "double-binary", "chunks": 4}),
 ]
 _NETWORKS: dict[str, dict[str, Any]] = {"torus": {"dimensions": [2, 4]}, "switch": {"npus": 8, "in_network": True}}
@@ -58,13 +56,10 @@ def _result(name: str, pattern: str, fidelity: str = "exact", **options: Any) ->
     """Return what an algorithm does among 8 NPUs of the first network where it does it."""
     call: dict[str, Any] = {"size": _SIZE, "algorithm": name, "fidelity": fidelity}
     call["root"] = 3 if fredfw.Pattern(pattern).rooted else 0
-    reasons = []
     for network in _NETWORKS:
-        try:
+        with suppress(UnsupportedError):
             return _FRAMEWORK.simulate_collective(_fabric(network), pattern, **call, **options)
-        except UnsupportedError as error:
-            reasons.append(str(error))
-    raise AssertionError(f"{name} does {pattern} nowhere: {reasons}")
+    raise AssertionError(f"{name} does {pattern} nowhere")
 
 
 def _again(result: fredfw.CollectiveResult, path: Path, fidelity: str = "exact") -> fredfw.CollectiveResult:
@@ -82,8 +77,7 @@ def test_what_goes_from_npu_to_npu_reads_back_and_does_the_same(
     fidelity = "compressed" if name in _IN_TURNS else "exact"
     result = _result(name, pattern, fidelity, **options)
     if name == "in-network" and pattern not in ("all-to-all", "gather", "scatter"):
-        message = "phase . is carried out in the network, and MSCCL has transfers between GPUs alone"
-        with pytest.raises(UnsupportedError, match=message):
+        with pytest.raises(UnsupportedError, match=r"phase \d is carried out in the network"):
             MscclExporter().export(result)
         return
     again = _again(result, tmp_path / "schedule.xml", fidelity)
@@ -108,8 +102,8 @@ def _sent(schedule: fredfw.Schedule) -> FloatArray:
 def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
     # A ring broadcast in 70 chunks has 70 sends on each connection.
     fabric = _FRAMEWORK.topology("switch", npus=2).build()
-    call: dict[str, Any] = {"size": _SIZE, "algorithm": "ring", "fidelity": "exact", "chunks": 70}
-    result = _FRAMEWORK.simulate_collective(fabric, "broadcast", **call)
+    call: dict[str, Any] = {"algorithm": "ring", "fidelity": "exact", "chunks": 70}
+    result = _FRAMEWORK.simulate_collective(fabric, "broadcast", size=_SIZE, **call)
     program = read(MscclExporter().export(result).encode())
     steps = [len(block.steps) for gpu in program.gpus for block in gpu.blocks]
     assert max(steps) <= 64
@@ -140,14 +134,13 @@ def test_a_step_carries_at_most_71_chunks(tmp_path: Path) -> None:
 
 
 def test_the_protocol_and_the_name_are_written_and_a_size_that_chunks_do_not_divide_is_refused() -> None:
-    content = MscclExporter(protocol="LL128").export(_result("ring", "all-reduce"))
-    assert content.startswith('<algo name="all_reduce_ring_8" proto="LL128" ')
-    assert re.search(r'nchunksperloop="8" ngpus="8" coll="allreduce" inplace="1" outofplace="0"', content)
-    assert MscclExporter().suffixes == (".xml",)
+    program = read(MscclExporter(protocol="LL128").export(_result("ring", "all-reduce")).encode())
+    assert (program.name, program.protocol, program.collective) == ("all_reduce_ring_8", "LL128", "allreduce")
+    assert (program.loop, program.in_place, program.out_of_place) == (8, True, False)
     fabric = _FRAMEWORK.topology("switch", npus=4).build()
     result = _FRAMEWORK.simulate_collective(fabric, "all-reduce", size=7, algorithm="ring")
-    message = "7 bytes cannot be divided into the 4 chunks of the file (accepted: a multiple of 4 bytes)"
-    with pytest.raises(UnsupportedError, match=re.escape(message)):
+    message = r"7 bytes cannot be divided into the 4 chunks of the file \(accepted: a multiple of 4 bytes"
+    with pytest.raises(UnsupportedError, match=message):
         MscclExporter().export(result)
 
 
@@ -159,7 +152,6 @@ _pair = partial(evolve, fredfw.Schedule(fredfw.Pattern.BROADCAST, 2, 8.0, 1, [_S
     ("schedule", "message"),
     [
         (_pair(pattern=fredfw.Pattern.POINT_TO_POINT), "MSCCL has no point-to-point"),
-        (_pair(proof="none"), "the phases of its schedule do not say all that happens"),
         (_pair(proof="author"), "the phases of its schedule do not say all that happens"),
         (_pair(chunk_bytes=0.0), "it sends nothing"),
         (
