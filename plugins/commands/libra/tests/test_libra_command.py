@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import fails, succeeds
 from experiments import refused
 
 from fredfw import Framework
-from fredfw.cli import main
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw_command_libra import constraints
@@ -78,25 +77,21 @@ def test_a_group_shares_a_split(tmp_path: Path) -> None:
     assert found.split[0] == pytest.approx(root / (1 + root), abs=1e-4)
 
 
-@pytest.mark.parametrize("objective", ["time", "time-cost"])
 @pytest.mark.slow
+@pytest.mark.parametrize("objective", ["time", "time-cost"])
 def test_simulations_are_never_worse_than_equal_shares(tmp_path: Path, objective: str) -> None:
-    (found,) = solved(tmp_path, f'objective = "{objective}"\n' + SMALL, simulate=True, evaluations=12)
+    text = f'objective = "{objective}"\n' + SMALL
+    (found,) = solved(tmp_path, text, simulate=True, evaluations=12)
     simulated = found.simulated
     assert simulated is not None
     assert (simulated.gain or 0) >= 1
     assert simulated.loss >= 0
     assert simulated.simulations <= 12
     assert sum(simulated.split) == pytest.approx(1)
-    assert simulated.equal is not None
     # With latencies and whole chunks it takes longer than the analytic model says.
     assert simulated.analytic > found.seconds
-
-
-@pytest.mark.slow
-def test_equal_shares_win_where_latency_is_all(tmp_path: Path) -> None:
-    text = SMALL.replace('latencies = "1 us"', 'latencies = "10 s"')
-    (found,) = solved(tmp_path, text, simulate=True, evaluations=6)
+    # Equal shares win where latency is all.
+    (found,) = solved(tmp_path, text.replace("1 us", "10 s"), simulate=True, evaluations=6)
     assert found.simulated is not None
     assert found.simulated.loss == pytest.approx(0, abs=1e-4)
 
@@ -161,9 +156,7 @@ workload = "gradients"
         ("count = 2", "count = 0", "workloads.gradients.collectives[0].count", "0 is not a count"),
         ('"all-reduce", size = "40', '"gather", size = "40', "workloads.gradients.collectives[0].pattern", "gather"),
         ('"1 ms"', '"1 GB"', "workloads.gradients.compute", "1 GB"),
-        ('"1 ms"', '"-1 ms"', "workloads.gradients.compute", "'-1 ms' is too small"),
         ('size = "40', 'size = "-40', "workloads.gradients.collectives[0].size", "is too small"),
-        ("collectives = [", "collectives = []\nothers = [", "workloads.gradients.others", "unknown key"),
         ('budget = "100 GB/s"', "budget = ", None, "is not TOML"),
         (SMALL[SMALL.index("collectives") :], "", "workloads.gradients.collectives", "there is no communication"),
     ],
@@ -207,21 +200,12 @@ def test_a_compute_time_is_fitted(tmp_path: Path) -> None:
 
 def test_the_command_prints_and_writes_what_it_found_for_an_experiment(tmp_path: Path) -> None:
     (tmp_path / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
-    output = tmp_path / "x.json"
-    arguments = ["libra", written(tmp_path, PLUGIN), "--simulate", "--evaluations", "3", "--json", str(output)]
-    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "85.71 14.29" in done.output
-    assert "Simulated, with contention and latencies" in done.output
+    file, output, evaluations = written(tmp_path, PLUGIN), tmp_path / "x.json", ("--evaluations", "3")
+    printed = succeeds("libra", file, "--simulate", *evaluations, "--json", str(output))
+    assert "85.71 14.29" in printed
+    assert "Simulated, with contention and latencies" in printed
     (design,) = json.loads(output.read_text())["designs"]
     # 2 x 80 x 3 / 4 MB in the ring and 2 x 20 / 2 at the switch: shares as the traffic.
     assert design["split"] == pytest.approx([6 / 7, 1 / 7], abs=1e-6)
     assert design["seconds"] == pytest.approx(140e6 / 100e9)
-    refused = CliRunner().invoke(main, ["libra", str(tmp_path / "none.toml")])
-    assert refused.exit_code == 2
-
-
-def test_evaluations_without_simulations_are_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["libra", written(tmp_path), "--evaluations", "3"])
-    assert result.exit_code == 2
-    assert result.stderr == ("fredfw: error: --evaluations: there is nothing to simulate (accepted: with --simulate)\n")
+    assert "--evaluations: there is nothing to simulate" in fails("libra", file, *evaluations)

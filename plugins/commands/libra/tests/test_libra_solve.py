@@ -133,14 +133,12 @@ def test_contradictions_are_named(texts: tuple[str, ...], message: str) -> None:
     ("text", "message"),
     [
         ("b0 * b1 >= 1 GB/s", "is not linear"),
-        ("b0 / b1 <= 2", "is not linear"),
         ("b0 > 10 %", "has none of <=, >= and ="),
         ("b0 >= 10", "'10' in 'b0 >= 10' has no unit (accepted: 10 GB/s, 10 %, or 0)"),
         ("b0 >=", "is not a linear comparison"),
         ("b9 >= b0", "names the dimension 'b9' (accepted: b0, b1)"),
         ("1 GB/s <= 2 GB/s", "says nothing about a bandwidth"),
         ("b0 >= 3 GB", "3 GB"),
-        ("b0 <= b1 b0", "is not linear"),
         (7, "7 is not a constraint"),
     ],
 )

@@ -11,7 +11,6 @@ from command_line import fails, refused, succeeds, words
 PLUGIN = '''
 from pathlib import Path
 from typing import ClassVar
-import gzip
 
 from attrs import frozen
 from fredfw import DeviceMesh, GraphBuilder, Pattern, TraceCalls, TraceInfo, TraceWorkload, hookimpl, units
@@ -43,18 +42,13 @@ class Lines(TraceWorkload):
         return (f"layers of {{system.npus}} ranks",)
 
     def info(self):
-        return 7 if self.broken else tuple(map(self.one, self.traces))
-
-    def one(self, path):
-        content = Path(path).read_bytes()
-        if content[:2] == b"\\x1f\\x8b":
-            content = gzip.decompress(content)
-        _, rank, seconds = content.decode().split()
         calls = (TraceCalls("all-reduce", "all", 2, 3e6, 1e6, 2e6, 0.25),)
-        return TraceInfo(
-            path, int(rank), {{"COMP": 2, "CALL": 2}}, {{"COMP": float(seconds), "CALL": 0.25}}, calls,
-            {{"all": (0, 1)}}, 5, 1, 1e12, 1e9, {{"schema": "7"}}, ("nothing is missing",),
-        )
+        found = []
+        for path in self.traces:
+            nodes, seconds = {{"COMP": 2, "CALL": 2}}, {{"COMP": 0.5 + (rank := int(path.split(".")[1])), "CALL": 0.25}}
+            more = {{"all": (0, 1)}}, 5, 1, 1e12, 1e9, {{"schema": "7"}}, ("nothing is missing",)
+            found.append(TraceInfo(path, rank, nodes, seconds, calls, *more))
+        return 7 if self.broken else tuple(found)
 
 
 @hookimpl

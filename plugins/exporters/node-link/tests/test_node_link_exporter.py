@@ -17,6 +17,12 @@ def exported(fabric: Fabric) -> str:
     return NodeLinkExporter().export(SimpleNamespace(fabric=fabric))
 
 
+def read_again(fabric: Fabric, folder: Path) -> Fabric:
+    file = folder / "graph.json"
+    file.write_text(exported(fabric))
+    return built("node-link", file=str(file))
+
+
 def built(name: str, **fields: Any) -> Fabric:
     return Framework().topology(name, **fields).build()
 
@@ -34,9 +40,7 @@ def test_what_is_read_again_is_the_same_network(
     name: str, fields: dict[str, Any], algorithm: str, tmp_path: Path
 ) -> None:
     fabric = built(name, **fields)
-    file = tmp_path / "graph.json"
-    file.write_text(exported(fabric))
-    again = built("node-link", file=str(file))
+    again = read_again(fabric, tmp_path)
     arrays = "kinds", "sources", "destinations", "bandwidths", "latencies", "energies", "tiers", "coordinates"
     for array in (*arrays, "copies", "reduces"):
         np.testing.assert_array_equal(getattr(again, array), getattr(fabric, array))
@@ -51,11 +55,8 @@ def test_networkx_reads_it_and_what_is_not_in_it_is_noted(tmp_path: Path) -> Non
     graph: Any = networkx.node_link_graph(json.loads(exported(fabric)), edges="edges")
     assert networkx.is_isomorphic(networkx.DiGraph(graph), networkx.DiGraph(fabric.to_networkx()))
     assert {kind for _, kind in graph.nodes(data="kind")} == {"npu"}
-    file = tmp_path / "graph.json"
-    file.write_text(exported(built("fred")))
-    again = built("node-link", file=str(file))
-    note = "exported without its router up-down, sharing circuit-preempt, admission circuits"
-    assert again.notes[0].startswith(note)
+    (note, *_) = read_again(built("fred"), tmp_path).notes
+    assert note.startswith("exported without its router up-down, sharing circuit-preempt, admission circuits")
 
 
 class TestNodeLinkExporter(ExporterTests):
