@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fredfw_collective_forest
-from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
+from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern
 from fredfw.simulation import lower_bound
 from fredfw.testing import CollectiveTests
 from fredfw_collective_forest import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, Forest
@@ -91,19 +91,6 @@ def test_out_trees_reach_the_thinnest_cut(pattern: Pattern, topology: str, field
     bound = lower_bound(fabric, CollectiveRequest(pattern, len(npus), S), npus).seconds
     duration = FRAMEWORK.simulate_collective(fabric, pattern, size=S, algorithm="forest", pieces=500).duration
     assert bound * (1 - 1e-9) <= duration <= bound * 1.02
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(3, 11), (5, 7)])
-def test_one_period_does_what_it_promises_where_the_whole_is_too_large(rows: int, columns: int) -> None:
-    # The shortest pipeline that has a steady state: all edges are active once, and what repeats goes on like that.
-    view = mesh(rows, columns).view()
-    request = CollectiveRequest(Pattern.ALL_REDUCE, rows * columns, 1e6)
-    edges = 2 * (rows * columns - 1)
-    one = Forest(pieces=1).plan(request, view)
-    pieces = len(one.phases)
-    schedule = Forest(pieces=pieces).plan(request, view)
-    assert max(len(phase) for phase in schedule.phases) == edges * one.chunks
-    check(schedule, request)
 
 
 def test_links_of_different_bandwidth_are_used_in_proportion_and_a_part_of_a_fabric_its_own() -> None:

@@ -111,18 +111,6 @@ def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
     assert _again(result, tmp_path / "ring.xml").duration == pytest.approx(result.duration, rel=1e-9)
 
 
-@pytest.mark.parametrize(("size", "longer"), [(6144, True), (2**20, False)])
-def test_eight_slots_hold_up_short_pieces_behind_each_other(size: int, longer: bool, tmp_path: Path) -> None:
-    # 16 pieces of size / 16 at 3 TB/s arrive 40 ns later. The ninth starts when the first has arrived.
-    fabric = _FRAMEWORK.topology("switch", npus=2).build()
-    result = _FRAMEWORK.simulate_collective(fabric, "broadcast", size=size, algorithm="ring", fidelity="exact")
-    piece, latency = size / 16 / 3e12, 40e-9
-    assert result.duration == pytest.approx(16 * piece + latency, rel=1e-9)
-    late = max(0.0, latency + piece - 8 * piece)
-    assert (late > 0) is longer
-    assert _again(result, tmp_path / "r.xml").duration == pytest.approx(16 * piece + latency + late, rel=1e-9)
-
-
 def test_a_step_carries_at_most_71_chunks(tmp_path: Path) -> None:
     # Chunks of 1 and 99 hundredths: pieces of a hundredth.
     phases = [fredfw.Phase.of([0, 1], [1, 0], [1, 0], reduce=True), fredfw.Phase.of([0, 1], [1, 0], [0, 1], after=(0,))]
