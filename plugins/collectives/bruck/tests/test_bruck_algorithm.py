@@ -6,8 +6,7 @@ import pytest
 from fabrics import ALPHA, BANDWIDTH, SIZE, on_a_switch
 
 import fredfw_collective_bruck
-from fredfw.collectives import CollectiveRequest, Pattern, check
-from fredfw.fabric import GroupView
+from fredfw import CollectiveRequest, GroupView, Pattern, check
 from fredfw.testing import CollectiveTests
 from fredfw_collective_bruck import Bruck
 

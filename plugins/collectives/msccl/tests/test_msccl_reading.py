@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msccl_files import LATENCY, Block, pair, proof, rounds, step, takes, transfers, xml
 
-from fredfw import CollectiveRequest, Pattern, limits
+from fredfw import Pattern, limits
 from fredfw.errors import InputError, LimitError
 from fredfw_collective_msccl.reading import read
 from fredfw_collective_msccl.writing import text
@@ -125,19 +125,6 @@ def test_steps_that_nothing_orders_are_refused_even_if_they_happen_to_be_right()
     )
     with pytest.raises(InputError, match=message):
         proof(copy(ordered=False))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "blocks"),
-    [
-        ("broadcast", [(-1, 1, 0, [step("r")]), (0, -1, 0, [step("s")])]),
-        ("reduce", [(1, -1, 0, [step("s")]), (-1, 0, 0, [step("rrc")])]),
-    ],
-)
-def test_the_root_is_whichever_the_file_works_for(pattern: str, blocks: list[Block]) -> None:
-    done = proof(xml(pattern, 1, [[one] for one in blocks], (1, 0, 0)))
-    assert done.layout.root == 1
-    assert done.refusal(CollectiveRequest(Pattern(pattern), 2, 1.0, 1)) is None
 
 
 def _late(sends: int, *, waits: bool = True) -> str:

@@ -45,12 +45,9 @@ def _plan(collective: str, chunks: Sequence[int], *gpus: Sequence[Ops]) -> dict[
     return content
 
 
-def _of(type_: str, index: int, size: int = 1) -> dict[str, Any]:
-    return {"type": type_, "index": index, "size": size}
-
-
-def _there(index: int, size: int = 1) -> dict[str, Any]:
-    return {"buffer_id": 0, "index": index, "size": size}
+def _of(where: str | int, index: int, size: int = 1) -> dict[str, Any]:
+    """Return chunks of a buffer of the GPU, or of a numbered one elsewhere."""
+    return {"type" if isinstance(where, str) else "buffer_id": where, "index": index, "size": size}
 
 
 def _op(
@@ -69,7 +66,7 @@ def _gather(*, get: bool, signal: str = "signal") -> dict[str, Any]:
     blocks = []
     for gpu, other in ((0, 1), (1, 0)):
         copy = _op("copy", _of("i", 0), _of("o", gpu))
-        gets, puts = _op("get", _there(other), _of("o", other)), _op("put", _of("o", gpu), _there(gpu))
+        gets, puts = _op("get", _of(0, other), _of("o", other)), _op("put", _of("o", gpu), _of(0, gpu))
         blocks.append([[copy, *there, gets] if get else [copy, puts, *there]])
     return _plan("allgather", (1, 2, 0), *blocks)
 
@@ -85,8 +82,8 @@ def test_both_ways_to_gather_take_a_round(*, get: bool) -> None:
 
 def test_a_get_waits_for_the_one_who_gets() -> None:
     # GPU 1 puts three chunks to GPU 0. When they are there, GPU 0 gets one of another thread block's.
-    get = [_WAIT, _op("get", _there(0), _of("s", 0))]
-    put = [_op("put", _of("i", 0, 3), _there(0, 3)), _SIGNAL]
+    get = [_WAIT, _op("get", _of(0, 0), _of("s", 0))]
+    put = [_op("put", _of("i", 0, 3), _of(0, 0, 3)), _SIGNAL]
     content = _plan("custom", (3, 3, 1), [get], [put])
     assert [one.room for one in proof(content).transfers] == [(), (0,)]
     takes(content, 3 + LATENCY + 1 + LATENCY)

@@ -4,17 +4,15 @@ import pytest
 from fabrics import ALPHA, BANDWIDTH, SIZE, on_a_switch
 
 import fredfw_collective_recursive_halving_doubling
-from fredfw.collectives import CollectiveRequest, Pattern, Schedule
-from fredfw.errors import UnsupportedError
-from fredfw.fabric import GroupView
+from fredfw import CollectiveRequest, GroupView, Pattern, Schedule
 from fredfw.testing import CollectiveTests
 from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling
 
 BETA = SIZE / BANDWIDTH  # seconds to send the whole vector
 
 
-def plan(pattern: Pattern, n: int, method: str = "halving-doubling") -> Schedule:
-    return RecursiveHalvingDoubling(method=method).plan(CollectiveRequest(pattern, n, SIZE), GroupView(n))
+def plan(pattern: Pattern, n: int) -> Schedule:
+    return RecursiveHalvingDoubling().plan(CollectiveRequest(pattern, n, SIZE), GroupView(n))
 
 
 duration = partial(on_a_switch, "recursive-halving-doubling")
@@ -65,8 +63,7 @@ def test_the_most_data_goes_the_shortest_way() -> None:
 
 
 def test_recursive_doubling_does_no_reduce_scatter_and_auto_tries_it_for_none() -> None:
-    with pytest.raises(UnsupportedError, match="it does not do reduce-scatter, only all-gather, all-reduce"):
-        plan(Pattern.REDUCE_SCATTER, 4, "doubling")
+    assert RecursiveHalvingDoubling(method="doubling").served_patterns() == {Pattern.ALL_GATHER, Pattern.ALL_REDUCE}
     assert len(RecursiveHalvingDoubling.variants(Pattern.ALL_REDUCE)) == 2
     assert RecursiveHalvingDoubling.variants(Pattern.REDUCE_SCATTER) == [RecursiveHalvingDoubling()]
 
