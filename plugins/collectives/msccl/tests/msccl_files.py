@@ -71,16 +71,11 @@ def transfers(done: Proved) -> list[tuple[int, int, int, bool]]:
 
 def pair(**more: int | str) -> str:
     """Return an all-reduce of two: each adds up one half, and sends it back."""
-    return xml(
-        "allreduce",
-        2,
-        [
-            [(1, 1, 0, [step("s", "i1"), step("rrc", "i0", "i0"), step("s", "i0"), step("r", "i1", "i1")])],
-            [(0, 0, 0, [step("s", "i0"), step("rrc", "i1", "i1"), step("s", "i1"), step("r", "i0", "i0")])],
-        ],
-        (2, 0, 0),
-        **more,
-    )
+    gpus: list[list[Block]] = []
+    for mine, other in ("i0", "i1"), ("i1", "i0"):
+        steps = step("s", other), step("rrc", mine, mine), step("s", mine), step("r", other, other)
+        gpus.append([(1 - len(gpus), 1 - len(gpus), 0, steps)])
+    return xml("allreduce", 2, gpus, (2, 0, 0), **more)
 
 
 def takes(content: str | dict[str, Any], chunk_times: float) -> None:
