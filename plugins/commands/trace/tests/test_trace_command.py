@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from command_line import fails, refused, succeeds, words
 
-# A format of lines "rank seconds", which begins with a word of its own; as many layers of two ranks as seconds.
+# A format whose files begin with a word of its own, and say how many layers there are, of two ranks.
 PLUGIN = '''
 from pathlib import Path
 from typing import ClassVar
@@ -19,7 +19,7 @@ from fredfw import DeviceMesh, GraphBuilder, Pattern, TraceCalls, TraceInfo, Tra
 @frozen
 class Lines(TraceWorkload):
     """Lines of a file."""
-    name: ClassVar[str] = "{name}"
+    name: ClassVar[str] = "NAME"
     traces: tuple[str, ...] = units.option(help="files")
     broken: bool = units.flag(False, help="whether it answers wrongly")
 
@@ -28,25 +28,26 @@ class Lines(TraceWorkload):
         return head.startswith(b"lines ")
 
     def mesh(self, system):
-        return DeviceMesh({{"rank": 2}})
+        return DeviceMesh({"rank": 2})
 
     def graph(self, system):
         builder = GraphBuilder(2)
         before = [(), ()]
-        for layer in range(int(Path(self.traces[0]).read_text().split()[2])):
+        for layer in range(int(Path(self.traces[0]).read_text().split()[1])):
             made = [builder.compute("secret", [r], seconds=1e-3, after=before[r]) for r in range(2)]
             before = [(builder.collective("secret", Pattern.ALL_REDUCE, [[0, 1]], 1e6, label="dp", after=made),)] * 2
         return builder.build()
 
     def notes(self, system):
-        return (f"layers of {{system.npus}} ranks",)
+        return (f"layers of {system.npus} ranks",)
 
     def info(self):
         calls = (TraceCalls("all-reduce", "all", 2, 3e6, 1e6, 2e6, 0.25),)
         found = []
         for path in self.traces:
-            nodes, seconds = {{"COMP": 2, "CALL": 2}}, {{"COMP": 0.5 + (rank := int(path.split(".")[1])), "CALL": 0.25}}
-            more = {{"all": (0, 1)}}, 5, 1, 1e12, 1e9, {{"schema": "7"}}, ("nothing is missing",)
+            rank = int(path.split(".")[1])
+            nodes, seconds = {"COMP": 2, "CALL": 2}, {"COMP": 0.5 + rank, "CALL": 0.25}
+            more = {"all": (0, 1)}, 5, 1, 1e12, 1e9, {"schema": "7"}, ("nothing is missing",)
             found.append(TraceInfo(path, rank, nodes, seconds, calls, *more))
         return 7 if self.broken else tuple(found)
 
@@ -61,12 +62,11 @@ def fredfw_workloads():
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("lines", "others"):
-        Path(f"{name}.py").write_text(PLUGIN.format(name=name))
-    for name in "ab":
-        Path(f"{name}.0.trace").write_text("lines 0 0.5")
-    Path("a.1.trace").write_bytes(gzip.compress(b"lines 1 1.5"))
-    Path("layers.trace").write_text("lines 0 3")
-    Path("unknown").write_text("rows 0 0.5")
+        Path(f"{name}.py").write_text(PLUGIN.replace("NAME", name))
+    for name in ("a.0", "b.0", "layers"):
+        Path(f"{name}.trace").write_text("lines 3")
+    Path("a.1.trace").write_bytes(gzip.compress(b"lines 3"))
+    Path("unknown").write_text("rows 3")
 
 
 INFO = "--plugin", "lines.py", "trace", "info"
@@ -116,8 +116,8 @@ def test_bad_input_is_named(arguments: str, message: str) -> None:
 def test_files_of_several_or_different_formats_are_refused() -> None:
     message = "a.0.trace: may be of the formats lines, others (accepted: --format with one of: "
     assert refused(*BOTH, "a.0.trace").startswith(message)
-    Path("others.py").write_text(PLUGIN.format(name="others").replace('b"lines "', 'b"others "'))
-    Path("b.1.trace").write_text("others 1 0.5")
+    Path("others.py").write_text(PLUGIN.replace("NAME", "others").replace('b"lines "', 'b"others "'))
+    Path("b.1.trace").write_text("others 3")
     message = "b.1.trace: is of the format others, and a.0.trace of lines: they are of different formats"
     assert refused(*BOTH, "a.0.trace", "b.1.trace").startswith(message)
     Path("a.0.et").write_bytes(b"")
@@ -160,7 +160,7 @@ def test_a_seed_gives_the_same_files_and_a_full_directory_is_refused() -> None:
         assert one.read_bytes() == (Path("same") / one.name).read_bytes()
     Path("twin").mkdir()
     Path("twin/other").touch()
-    Path("layers.trace").write_text("lines 0 many")  # which fails when it is read
+    Path("layers.trace").write_text("lines many")  # which fails when it is read
     assert "twin: --output: exists, and is not an empty directory" in refused(*LAYERS, *TWIN)
     assert [one.name for one in Path("twin").iterdir()] == ["other"]
 
