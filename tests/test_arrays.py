@@ -32,8 +32,7 @@ def test_what_are_no_numbers_single_ones_and_rows_of_another_layout() -> None:
     for wrong in (0, -1, 1.5, "3"):
         with pytest.raises(InputError, match=f"^ranks: {wrong!r} is refused .accepted: a whole number of at least 1"):
             count("ranks", wrong)
-    columns = np.arange(6).reshape(2, 3).T
-    found = whole(columns)
+    found = whole(np.arange(6).reshape(2, 3).T)
     assert found is not None
     assert found.flags.c_contiguous
-    assert found.tolist() == columns.tolist()
+    assert found.tolist() == [[0, 3], [1, 4], [2, 5]]

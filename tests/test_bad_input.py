@@ -48,21 +48,17 @@ def refused(*arguments: str) -> str:
     return line
 
 
-def refused_experiment(text: str, command: str = "compare") -> str:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f'titel = "x"\n{GOOD}', "titel: unknown key; did you mean 'title'? (accepted: title, baseline, npu"),
+        (GOOD.replace("= 2", "= 1"), "workloads.net: takes no time on 'mesh'"),
+        ("[", "is not TOML: "),
+    ],
+)
+def test_an_experiment_that_cannot_be_compared(text: str, message: str) -> None:
     Path("bad.toml").write_text(text)
-    strict = ["--strict"] if command == "compare" else []
-    message = refused(command, "bad.toml", "--json", "out.json", *strict)
-    assert message.startswith("bad.toml: ")
-    return message.removeprefix("bad.toml: ")
-
-
-def test_an_experiment_that_cannot_be_compared() -> None:
-    line = refused_experiment(f'titel = "x"\n{GOOD}')
-    assert line.startswith("titel: unknown key; did you mean 'title'? (accepted: title, baseline, npu")
-    line = refused_experiment(GOOD.replace("columns = 2", "columns = 1").replace("rows = 2", "rows = 1"))
-    assert line.startswith("workloads.net: takes no time on 'mesh'")
-    assert "a workload that computes or" in line.rpartition("(accepted: ")[2]
-    assert refused_experiment("[").startswith("is not TOML: ")
+    assert refused("compare", "bad.toml", "--json", "out.json", "--strict").startswith(f"bad.toml: {message}")
 
 
 @pytest.mark.parametrize("command", ["compare", "run", "calibrate"])
@@ -87,15 +83,10 @@ ALL_REDUCE = ("collective", "all-reduce", "--topology", "mesh2d")
         # Outputs that cannot be written.
         ((*COMPARE, "--json", "missing/out.json"), "missing/out.json: --json: cannot be written: No such file or dir"),
         ((*COMPARE, "--json", "folder"), "folder: --json: is a directory"),
-        ((*COMPARE, "--json", "out.json/inside"), "out.json/inside: --json: cannot be written: Not a directory"),
-        ((*COMPARE, "--json", "x" * 300), f"{'x' * 300}: --json: cannot be written: File name too long"),
         ((*COMPARE, "--json", ""), "--json: is a directory"),
-        ((*COMPARE, "--csv", "missing/out.csv"), "missing/out.csv: --csv: cannot be written"),
         ((*COMPARE, "--plot", "missing/out.png"), "missing/out.png: --plot: cannot be written"),
         ((*COMPARE, "--plot", "out.jpg"), "out.jpg: --plot: unknown picture format"),
         ((*COMPARE, "--json", "good.toml/"), "--json: 'good.toml/' is also the input"),
-        ((*COMPARE, "--json", "new/"), "new/: --json: names a directory"),
-        ((*COMPARE, "--json", "new/."), "new/.: --json: names a directory"),
         ((*COMPARE, "--json", "-", "--csv", "-"), "--csv: '-' is also the path of --json"),
         ((*COMPARE, "--json", "new", "--csv", "./new"), "--csv: './new' is also the path of --json"),
         # The first could be written, but is not.
@@ -105,10 +96,8 @@ ALL_REDUCE = ("collective", "all-reduce", "--topology", "mesh2d")
         ((*ALL_REDUCE, "--csv", "missing/out"), "missing/out: --csv: cannot be written"),
         # What is not there.
         (RUN, "good.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of mesh, fred)"),
-        ((*RUN, "--fabric", "mash"), "good.toml: --fabric: no fabric 'mash'; did you mean 'mesh'?"),
         ((*RUN, "--fabric", "mesh", "--workload", "nett"), "good.toml: --workload: no workload 'nett'; did you mean "),
         (("calibrate", "good.toml"), "good.toml: no workload has a calibration (accepted: [workloads.NAME.calibratio"),
-        (("compere",), "no command 'compere'; did you mean 'compare'?"),
     ],
 )
 def test_commands_that_cannot_be(arguments: tuple[str, ...], message: str) -> None:
@@ -133,48 +122,29 @@ def test_bad_cells() -> None:
     [
         (["all-reduc"], "pattern: no collective 'all-reduc'; did you mean 'all-reduce'?"),
         (["all-reduce", "--topology", "mesh"], "--topology: no topology 'mesh'; did you mean 'mesh2d'?"),
-        (["all-reduce", "--set", "rows"], "--set: 'rows' is not an assignment"),
-        (["all-reduce", "--set", "rows=2", "--set", "rows=3"], "--set: 'rows' is given twice"),
         (["all-reduce", "--set", "rowz=2"], "--set.rowz: unknown key; did you mean 'rows'?"),
-        (["all-reduce", "--set", "link_bandwidth=750 G"], "--set.link_bandwidth: '750 G' has no unit"),
         (["all-reduce", "--set", f"rows={'9' * 5000}"], "--set.rows: "),
-        (["all-reduce", "--size", "-1GB"], "--size: '-1GB' is not a size"),
-        (["all-reduce", "--sizes", "1MB:1GB:x"], "--sizes: '' is not a factor"),
         (["all-reduce", "-b", "1G"], "--minbytes: the first size, 1073741824 bytes, is more than the last, 33554432"),
         (["all-reduce", "-b", "8", "-e", "16G"], "--minbytes: from 8 to 17179869184 bytes there are more than 10000"),
         (["all-reduce", "-b", "8", "-f", "1"], "--stepfactor: '1' is not a factor"),
         (["all-reduce", "-e", "much"], "--maxbytes: 'much' is not a quantity"),
         (["all-reduce", "-i", "0"], "--stepbytes: '0' is not a size"),
-        (["all-reduce", "--group", "0,1,0"], "--group: NPU 0 is named twice"),
         (["broadcast", "--root", "20"], "root: root 20 is not in the group"),
         (["all-reduce", "--algorithm", "rign"], "--algorithm: no collective 'rign'; did you mean 'ring'?"),
-        (["all-reduce", "--algorithm", "in-network"], "algorithm: no algorithm can do all-reduce among 20 NPUs"),
-        (["all-reduce", "--group", "0,1,5", "--algorithm", "hierarchical"], "algorithm: no algorithm can do"),
         (["all-reduce", "--option", "chunks=2"], "--option: options are given, but no algorithm"),
         (["all-reduce", "--algorithm", "ring", "--option", "chunk=2"], "--option.chunk: unknown key; did you mean"),
     ],
 )
 def test_bad_collectives(arguments: list[str], message: str) -> None:
-    topology = [] if "--topology" in arguments else ["--topology", "mesh2d"]
-    assert refused("collective", *arguments, *topology, "--json", "out.json").startswith(message)
+    assert refused("collective", "--topology", "mesh2d", *arguments, "--json", "out.json").startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*COMPARE, "--fidelity", "stepwise"), "'stepwise' is now 'exact'; phases stay whole"),
-        ((*RUN, "--fidelity", "per-rank-rendezvous"), "'per-rank-rendezvous' is now 'exact', and a transport with"),
-        ((*RUN, "--fidelity", "exakt"), "'exakt' is not one of"),
-        ((*RUN, "--top", "0"), "0 is not in the range"),
-        ((*ALL_REDUCE, "--root", "first"), "'first' is not a valid integer"),
-        (("compare",), "Missing argument 'FILE'"),
-    ],
+    ("name", "now"),
+    [("stepwise", "'exact'; phases stay whole"), ("per-rank-rendezvous", "'exact', and a transport with")],
 )
-def test_bad_usage(arguments: tuple[str, ...], message: str) -> None:
-    before = files()
-    told = fails(*arguments)
-    assert message in told
-    assert files() == before
+def test_fidelities_of_an_earlier_release_are_named(name: str, now: str) -> None:
+    assert f"'{name}' is now {now}" in fails(*COMPARE, "--fidelity", name)
 
 
 @pytest.mark.parametrize("path", ["a\x00b.toml", f"{'a' * 300}.toml"], ids=["null", "long"])

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from experiments import refused
@@ -10,7 +9,7 @@ from fredfw.errors import InputError, UnknownNameError
 from fredfw.tables import as_choice, as_flag, as_quantity, as_table, as_tables, as_text, as_whole, check_keys
 from fredfw.units import Unit
 
-NO_TOML = ["[", "a =", "a = 1\na = 2", '{"a": 1}', f"a = {'9' * 5000}", f"a = {'[' * 100_000}", "\x00", 'a = "\x00"']
+NO_TOML = ["a =", f"a = {'9' * 5000}", f"a = {'[' * 100_000}", "\x00"]
 
 
 @pytest.mark.parametrize("text", NO_TOML)
@@ -23,22 +22,15 @@ def test_what_is_not_toml_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("table", "key", "message"),
     [
-        ({"rowz": 1}, "a.b.rowz", "unknown key; did you mean 'rows'?"),
         ({"rows": 1, "x": 2, "y": 3}, "a.x", "unknown key"),
         ({"rowz": 1}, "rowz", "unknown key; did you mean 'rows'?"),
         ({5: 1}, "a.5", "unknown key"),
     ],
 )
 def test_the_first_unknown_key_is_refused(table: dict[str, int], key: str, message: str) -> None:
+    check_keys({"columns": 1}, iter(("rows", "columns")), "a")
     with refused(key, message, "rows, columns", error=UnknownNameError):
         check_keys(table, iter(("rows", "columns")), key.rpartition(".")[0])
-
-
-def test_what_is_accepted_is_given_back() -> None:
-    table = {"columns": 1}
-    assert as_table(table, "x") is table
-    check_keys({}, (), "a")
-    check_keys(table, ("rows", "columns"), "a")
     with refused("a.x", "unknown key", "no keys"):
         check_keys({"x": 1}, (), "a")
 
@@ -61,9 +53,6 @@ def test_what_is_not_json_is_refused(text: str | bytes, reason: str) -> None:
         tables.parse_json(text, accepted="a graph")
 
 
-NO_TABLES: list[Any] = [7, "x", [{}]]
-
-
 def choice(value: object, key: str) -> str:
     return as_choice(value, iter(("exact", "compressed")), key)
 
@@ -74,7 +63,7 @@ def choice(value: object, key: str) -> str:
         (as_text, "x", None, "k: is missing (accepted: text)"),
         (as_text, "x", ["y" * 80], f"k: ['{'y' * 58}... is not text (accepted: text)"),
         (as_table, {}, None, "k: is missing (accepted: a table)"),
-        *((as_table, {}, one, f"k: {one!r} is not a table (accepted: a table)") for one in NO_TABLES),
+        (as_table, {}, [{}], "k: [{}] is not a table (accepted: a table)"),
         (partial(as_table, accepted="rows"), {}, 7, "k: 7 is not a table (accepted: rows)"),
         (choice, "exact", "exakt", "k: 'exakt' is not known; did you mean 'exact'? (accepted: exact, compressed)"),
         *((choice, "exact", one, f"k: {one!r} is not known (accepted: exact, compressed)") for one in (7, ["exact"])),
@@ -94,15 +83,10 @@ def test_a_key_is_read(read: Callable[[object, str], object], good: object, give
 
 
 @pytest.mark.parametrize(
-    ("given", "exclusive", "message"),
-    [
-        (None, False, "is missing"),
-        ("3 s", False, "has the unit"),
-        (-1, False, "-1 is too"),
-        (0, True, "0 is too small"),
-    ],
+    ("given", "message"), [(None, "is missing"), ("3 s", "has the unit"), (-1, "-1 is too"), (0, "0 is too small")]
 )
-def test_quantities_of_tables(given: object, exclusive: bool, message: str) -> None:
-    assert as_quantity("2 kB", Unit.BYTES, "k", exclusive=exclusive) == 2000
+def test_quantities_of_tables(given: object, message: str) -> None:
+    assert as_quantity("2 kB", Unit.BYTES, "k", exclusive=True) == 2000
+    assert as_quantity(0, Unit.BYTES, "k") == 0
     with refused("k", message, "a size"):
-        as_quantity(given, Unit.BYTES, "k", exclusive=exclusive)
+        as_quantity(given, Unit.BYTES, "k", exclusive=True)

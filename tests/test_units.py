@@ -1,5 +1,6 @@
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,16 @@ BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 @pytest.mark.parametrize(
     ("text", "unit", "expected"),
     [
-        ("8 Gb", Unit.BYTES, 1e9),
         ("8 bits", Unit.BYTES, 1),
-        ("3 bytes", Unit.BYTES, 3),
-        ("1_000 B", Unit.BYTES, 1e3),
-        ("1e3 ns", Unit.SECONDS, 1e-6),
-        ("1e+3 ns", Unit.SECONDS, 1e-6),
+        ("1_000 bytes", Unit.BYTES, 1e3),
         ("-1.5E2 us", Unit.SECONDS, -1.5e-4),
-        ("1_000.5e1 us", Unit.SECONDS, 1.0005e-2),
+        ("1_000.5e+1 us", Unit.SECONDS, 1.0005e-2),
         ("1e-400 ns", Unit.SECONDS, 0),
-        ("1e2GB", Unit.BYTES, 1e11),
         ("1E3EB", Unit.BYTES, 1e21),
         ("4e2 Gbps", Unit.BYTES_PER_SECOND, 50e9),
         (".5e-1 pJ/bit", Unit.JOULES_PER_BYTE, 0.4e-12),
-        ("0 s", Unit.SECONDS, 0),
-        ("40 Gbps", Unit.BYTES_PER_SECOND, 5e9),
         ("989.4 TFLOP/s", Unit.FLOPS, 989.4e12),
         ("1 PFLOPS", Unit.FLOPS, 1e15),
-        ("0.063 pJ/bit", Unit.JOULES_PER_BYTE, 0.504e-12),
-        ("-5 s", Unit.SECONDS, -5),
-        (750e9, Unit.BYTES_PER_SECOND, 750e9),
         (3, Unit.BYTES, 3),
         (np.float32(0.5), Unit.BYTES, 0.5),
         (np.int64(7), Unit.BYTES, 7),
@@ -55,16 +46,13 @@ def test_quantities(text: object, unit: Unit, expected: float) -> None:
 @pytest.mark.parametrize("kind", [float, np.float64])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_plain_numbers_are_0_or_in_range_whatever_their_type(kind: type, sign: int) -> None:
-    for value in (0.0, 1e-100, 1.0, 1e100):
-        assert type(parse(kind(sign * value), Unit.BYTES)) is float
+    for value in (0.0, 1e-100, 1e100):
         assert parse(kind(sign * value), Unit.BYTES) == sign * value
-    for value, what in ((np.nextafter(1e-100, 0), "small"), (np.nextafter(1e100, 2e100), "large")):
-        with pytest.raises(InputError, match=f"is too {what}"):
-            parse(kind(sign * value), Unit.BYTES)
     # Times may be smaller, but not larger.
     assert parse(kind(sign * 1e-300), Unit.SECONDS) == sign * 1e-300
-    with pytest.raises(InputError, match="is too large"):
-        parse(sign * 10**101, Unit.SECONDS)
+    for value, unit, what in ((1e-100 * 0.999, Unit.BYTES, "small"), (1.001e100, Unit.SECONDS, "large")):
+        with pytest.raises(InputError, match=f"is too {what}"):
+            parse(kind(sign * value), unit)
 
 
 @given(
@@ -75,11 +63,9 @@ def test_plain_numbers_are_0_or_in_range_whatever_their_type(kind: type, sign: i
 def test_decimal_prefixes(mantissa: object, prefix: str, space: str) -> None:
     expected = float(f"{mantissa}e{DECIMAL[prefix]}")
     assert parse(f"{mantissa}{space}{prefix}s", Unit.SECONDS) == pytest.approx(expected, rel=1e-14)
-    if DECIMAL[prefix] >= 0:
+    # There is no thousandth of a bit.
+    with nullcontext() if DECIMAL[prefix] >= 0 else pytest.raises(InputError, match="has the unit"):
         assert parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND) == pytest.approx(expected, rel=1e-14)
-    else:  # there is no thousandth of a bit
-        with pytest.raises(InputError, match="has the unit"):
-            parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND)
 
 
 @given(mantissa=st.integers(1, 10**6), prefix=st.sampled_from(sorted(BINARY)))
@@ -91,33 +77,22 @@ def test_binary_prefixes(mantissa: int, prefix: str) -> None:
     ("value", "unit", "message"),
     [
         ("750 GB", Unit.BYTES_PER_SECOND, "'750 GB' has the unit 'GB', not B/s"),
-        ("1 GB/ms", Unit.BYTES_PER_SECOND, "has the unit 'GB/ms'"),
         ("50 min", Unit.SECONDS, "has the unit 'min', not s"),
-        ("64mb", Unit.BYTES, "has the unit 'mb', not B; did you mean 'MB' or 'Mb'?"),
         ("1 gbps", Unit.BYTES_PER_SECOND, "has the unit 'gbps', not B/s; did you mean 'GBps' or 'Gbps'?"),
         ("1e2 mFLOP/s", Unit.FLOPS, "has the unit 'mFLOP/s', not FLOP/s; did you mean 'MFLOP/s'?"),
-        ("5 m", Unit.SECONDS, "has no unit"),
         ("5 %", Unit.BYTES, "has the unit '%'"),
         ("750 G", Unit.BYTES_PER_SECOND, "has no unit"),
-        ("750", Unit.BYTES, "has no unit"),
         ("", Unit.BYTES, "is not a quantity"),
-        ("GB", Unit.BYTES, "is not a quantity"),
-        ("fast", Unit.BYTES, "is not a quantity"),
         ("1 GB each", Unit.BYTES, "is not a quantity"),
         ("1,5 GB", Unit.BYTES, "is not a quantity"),
         ("5 B # or so", Unit.BYTES, "is not a quantity"),
         ("nan s", Unit.SECONDS, "is not finite"),
-        ("inf B", Unit.BYTES, "is not finite"),
         ("1e400 ns", Unit.SECONDS, "is not finite"),
-        ("nan", Unit.BYTES, "is not finite"),
         ("1e3e3 ns", Unit.SECONDS, "has the unit"),
         (math.nan, Unit.BYTES, "nan is not finite"),
-        (-math.inf, Unit.BYTES, "-inf is not finite"),
         (10**400, Unit.BYTES, "is not finite"),
         (True, Unit.BYTES, "True is not a quantity"),
-        (None, Unit.BYTES, "None is not a quantity"),
         ([1], Unit.BYTES, "[1] is not a quantity"),
-        (1j, Unit.BYTES, "1j is not a quantity"),
     ],
 )
 def test_what_is_no_quantity(value: object, unit: Unit, message: str) -> None:
@@ -139,9 +114,7 @@ def test_the_examples_of_what_is_accepted_are(unit: Unit) -> None:
         (750e9, Unit.BYTES_PER_SECOND, "750 GB/s"),
         (0.0, Unit.SECONDS, "0 s"),
         (2e-8, Unit.SECONDS, "20 ns"),
-        (1.5e9, Unit.BYTES, "1.5 GB"),
         (2.0**50, Unit.BYTES, "1.126 PB"),
-        (1e18, Unit.BYTES, "1 EB"),
         (123456789.0, Unit.BYTES, "123.5 MB"),
         (0.0125, Unit.BYTES, "0.0125 B"),
     ],
@@ -192,9 +165,7 @@ def test_defaults_text_and_numbers_are_converted() -> None:
     assert (link.rate, link.wait, link.buffer) == (750e9, 2e-8, 2**20)
     assert link.cost == pytest.approx(0.504e-12, rel=1e-15)
     assert (link.peak, link.limit, link.upper) == (1e12, None, "A")
-    assert Link(rate="8 Gbps").rate == 1e9  # type: ignore[arg-type]  # the border, where text comes in
-    assert Link(rate=5).rate == 5.0
-    assert evolve(Link(), limit="10 B").limit == 10.0  # type: ignore[arg-type]  # as above
+    assert evolve(link, limit="10 B").limit == 10.0  # type: ignore[arg-type]  # the border, where text comes in
     assert (link.members, link.more, link.load, link.order, link.other) == (2, None, 0.5, "forward", None)
     assert (link.dimensions, link.groups, link.rates, link.waits) == ((4, 5), None, (1e9,), None)
     link = Link(dimensions=[2, 3], groups=[6], rates=["1 GB/s", 2e9], waits="20 ns")  # type: ignore[arg-type]
@@ -206,27 +177,20 @@ def test_defaults_text_and_numbers_are_converted() -> None:
     [
         ({"rate": 0}, "rate", "0.0 is too small", "more than 0 B/s"),
         ({"rate": "1 s"}, "rate", "'1 s' has the unit 's'", "750 GB/s"),
-        ({"rate": None}, "rate", "None is not a quantity", "750 GB/s"),
         ({"wait": -1e-9}, "wait", "-1e-09 is too small", "at least 0 s"),
         ({"buffer": "0 B"}, "buffer", "0.0 is too small", "more than 0 B"),
         ({"cost": -1}, "cost", "-1.0 is too small", "at least 0 J/B"),
         ({"peak": 0}, "peak", "0.0 is too small", "more than 0 FLOP/s"),
         ({"limit": 9}, "limit", "9.0 is too small", "at least 10 B"),
         ({"lanes": 0}, "lanes", "0 is too small", "a number of at least 1"),
-        ({"lanes": True}, "lanes", "True is not a finite number", "a number of at least 1"),
-        ({"lanes": "2"}, "lanes", "'2' is not a finite number", "a number of at least 1"),
         ({"lanes": math.nan}, "lanes", "nan is not a finite number", "a number of at least 1"),
         ({"sizes": (1, -2)}, "sizes", "-2 is too small", "a number of at least 0"),
         ({"shares": {"a": -1.0}}, "shares", "-1.0 is too small", "a number of at least 0"),
-        ({"ports": 0}, "ports", "0", "a whole number of at least 1"),
         ({"ports": 1.5}, "ports", "1.5", "a whole number of at least 1"),
-        ({"ports": True}, "ports", "True", "a whole number of at least 1"),
         ({"stages": (1, 0)}, "stages", "0", "a whole number of at least 1"),
-        ({"duplex": 1}, "duplex", "1", "true or false"),
         ({"duplex": None}, "duplex", "None", "true or false"),
         ({"sorted": "yes"}, "sorted", "'yes'", "true or false"),
         ({"kind": "glas"}, "kind", "'glas' is not known; did you mean 'glass'?", "copper, glass"),
-        ({"kind": 3}, "kind", "3 is not known", "copper, glass"),
         ({"members": 1}, "members", "1 is not a valid number", "a whole number of at least 2"),
         ({"load": 2}, "load", "2 is too large", "a number from 0 to 1"),
         ({"order": None}, "order", "None is not known", "forward, reverse"),
@@ -244,25 +208,16 @@ def test_bad_values(values: dict[str, object], key: str, message: str, accepted:
         Link(**values)  # type: ignore[arg-type]  # the mistakes to be found
 
 
-@pytest.mark.parametrize("value", [None, 1, 1.5, np.int64(2), (1, 2), [3], {"a": 1}, (None, 4)])
-def test_at_least_accepts(value: object) -> None:
-    @frozen
-    class Numbers:
-        value: object = units.option(validator=units.at_least(1))
-
-    assert Numbers(value).value is value
+@pytest.mark.parametrize("value", [None, 1.5, np.int64(2), (1, 2), [3], {"a": 1}, (None, 4)])
+def test_at_least_accepts(value: Any) -> None:
+    assert Link(lanes=value).lanes is value
 
 
 def test_one_value_is_for_all_dimensions() -> None:
-    assert units.per_dimension((2.0,), ("ring", "line"), key="k") == (2.0, 2.0)
-    assert units.per_dimension((2.0, 3.0), ("ring", "line"), key="k") == (2.0, 3.0)
-    with refused("k", "3 values for the 2 dimensions [4, 5]", "one value for all, or 2"):
-        units.per_dimension((1.0, 2.0, 3.0), (4, 5), key="k")
+    assert units.per_dimension((2.0,), ("ring", "line")) == (2.0, 2.0)
+    assert units.per_dimension((2.0, 3.0), ("ring", "line")) == (2.0, 3.0)
 
 
 def test_nouns_are_counted() -> None:
-    assert [units.counted(number, "flow") for number in (0, 1, 2)] == ["0 flows", "1 flow", "2 flows"]
-    assert units.counted(1, "cell has", "cells have") == "1 cell has"
-    assert units.counted(3, "cell has", "cells have") == "3 cells have"
-    assert units.counted(1.0, "token") == "1 token"
-    assert units.counted(1023.5, "token") == "1023.5 tokens"
+    assert [units.counted(number, "flow") for number in (0, 1.0, 1023.5)] == ["0 flows", "1 flow", "1023.5 flows"]
+    assert [units.counted(number, "cell has", "cells have") for number in (1, 3)] == ["1 cell has", "3 cells have"]

@@ -7,30 +7,25 @@ from typing import Any
 import pytest
 from command_line import fails, fredfw, succeeds
 
-from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.embed import NetworkBackend
 from fredfw.errors import PluginError
 from fredfw.framework import Framework
-from fredfw.plugin.manager import PluginManager
 
 PLUGIN = """
 import sys
 from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
-import fredfw
-from fredfw import AdmissionPolicy, CollectiveAlgorithm, Exporter, Fabric, NodeKind, DeviceMesh, Pattern, Placement
-from fredfw import Phase, Router, Routes, Schedule, SharingPolicy, Topology, Transport, Workload, ring_schedule
+from fredfw import AdmissionPolicy, CollectiveAlgorithm, Costs, Exporter, Fabric, NodeKind, Pattern, Phase, Schedule
+from fredfw import Topology, Transport, hookimpl, ring_schedule
 
-def say(what, *right):
+def say(what, right=None):
     match what:
         case "exit":
             sys.exit(0)
         case "raise":
             raise IndexError("oh")
-        case "right":
-            return right[0]
-    return None
+    return None if what == "none" else right
 
 @frozen
 class Doors(AdmissionPolicy):
@@ -45,12 +40,9 @@ class Net(Topology):
     build_says: str = "right"
     admission: str = "right"
     names: str = "right"
-    sharing: str = "max-min"
     def build(self):
         ring = np.arange(4)
         fabric = Fabric("net", np.full(4, NodeKind.NPU), ring, (ring + 1) % 4, 1e9, 0.0, 0.0)
-        if self.sharing == "greedy":
-            fabric = fabric.with_defaults(sharing=Greedy())
         if self.admission != "right":
             fabric = fabric.with_defaults(admission=Doors(self.admission))
         if self.names != "right":
@@ -58,26 +50,17 @@ class Net(Topology):
         return say(self.build_says, fabric)
 
 @frozen
-class Way(Router):
-    name: ClassVar[str] = "way"
-    says: str = "right"
-    def route(self, fabric, sources, destinations):
-        return say(self.says)
-    def tree(self, fabric, sources, destinations, operation):
-        return say(self.says)
-
-@frozen
 class Algorithm(CollectiveAlgorithm):
     name: ClassVar[str] = "wrong"
     patterns: ClassVar[frozenset] = frozenset(Pattern)
-    refuses: str = "right"
+    refuses: int | None = None
     says: str = "right"
     text: str = "right"
     sends: str = "all"
     def __str__(self):
         return say(self.text, "wrong")
     def refusal(self, request, view):
-        return say(self.refuses, None) if self.refuses != "number" else 3
+        return self.refuses
     def schedule(self, request, view):
         rank = np.arange(request.ranks)
         if self.sends == "to neighbours":
@@ -89,36 +72,10 @@ class Algorithm(CollectiveAlgorithm):
 @frozen
 class Bill(Transport):
     name: ClassVar[str] = "bill"
-    says: str = "raise"
     def settled(self, fabric):
-        return say(self.says)
+        return say("raise")
     def costs(self, call, fabric):
-        return fredfw.Costs(step=1e-6)
-
-@frozen
-class Greedy(SharingPolicy):
-    name: ClassVar[str] = "greedy"
-    def rates(self, incidence, capacities, fabric):
-        return np.full(len(incidence), 1e10)
-
-@frozen
-class Away(Placement):
-    name: ClassVar[str] = "away"
-    says: str = "none"
-    def order(self, fabric, mesh):
-        return say(self.says)
-
-@frozen
-class Work(Workload):
-    name: ClassVar[str] = "work"
-    at: str = "mesh"
-    says: str = "none"
-    def mesh(self, system):
-        return say(self.says) if self.at == "mesh" else DeviceMesh({"dp": 4})
-    def graph(self, system):
-        return say(self.says)
-    def memory(self, system):
-        return say(self.says) if self.at == "memory" else fredfw.MemoryUse()
+        return Costs(step=1e-6)
 
 @frozen
 class Paper(Exporter):
@@ -127,20 +84,15 @@ class Paper(Exporter):
         return say("exit")
 
 def registering(cls):
-    return fredfw.hookimpl(lambda: [cls])
+    return hookimpl(lambda: [cls])
 
-fredfw_topologies, fredfw_routers, fredfw_collectives = map(registering, (Net, Way, Algorithm))
-fredfw_sharing_policies, fredfw_transports, fredfw_placements = map(registering, (Greedy, Bill, Away))
-fredfw_workloads, fredfw_exporters = map(registering, (Work, Paper))
+fredfw_topologies, fredfw_collectives = map(registering, (Net, Algorithm))
+fredfw_transports, fredfw_exporters = map(registering, (Bill, Paper))
 """
 EXPERIMENT = """
-[fabrics.net]
-topology = "net"
-{fabric}
-[workloads.one]
-workload = {{ name = {workload} }}
+fabrics.net.topology = "net"
+workloads.one.workload = "microbenchmark"
 """
-REDUCE = '"microbenchmark", pattern = "all-reduce", size = "1 GB"'
 EXITS, RAISES = "fails: SystemExit: 0 (line ", "fails: IndexError: oh (line "
 
 
@@ -165,10 +117,9 @@ def message(plugin: Path, *arguments: str) -> str:
         ("--set build_says=none", "Net.build() of 'net' returned None; expected a fredfw.Fabric"),
         ("--set build_says=exit", f"Net.build() of 'net' {EXITS}"),
         ("--set admission=none", "Doors.begin() of 'doors' returned None; expected a fredfw.Adm"),
-        ("--set sharing=greedy --algorithm ring", "Greedy.rates() of 'greedy' gives the flows"),
         ("--algorithm wrong --option says=none", "Algorithm.schedule() of 'wrong' returned None; expected a fredfw."),
         ("--algorithm wrong --option text=raise", f"Algorithm.__str__() of 'wrong' {RAISES}"),
-        ("--algorithm wrong --option refuses=number", "Algorithm.refusal() of 'wrong' returned 3; expected the reaso"),
+        ("--algorithm wrong --option refuses=3", "Algorithm.refusal() of 'wrong' returned 3; expected the reason"),
         ("--algorithm ring --sensitivity=10 --transport bill", f"Bill.settled() of 'bill' {RAISES}"),
     ],
 )
@@ -176,24 +127,18 @@ def test_a_collective_names_the_plugin_at_fault(plugin: Path, options: str, expe
     assert message(plugin, "collective", "all-reduce", "--topology", "net", *options.split()).startswith(expected)
 
 
+@pytest.mark.parametrize("command", ["run", "compare"])
 @pytest.mark.parametrize(
-    ("fabric", "workload", "options", "expected"),
+    ("options", "expected"),
     [
-        ('router = { name = "way", says = "none" }', REDUCE, "", "Way.route() of 'way' returned None; expected"),
-        ('placement = { name = "away", says = "none" }', REDUCE, "", "Away.order() of 'away' returned None; expected"),
-        ('sharing = "greedy"', REDUCE, "", "Greedy.rates() of 'greedy' gives the flows on link npu0->npu1 "),
-        ("", '"work", at = "mesh"', "", "Work.mesh() of 'work' returned None; expected"),
-        ("", '"work", at = "memory", says = "exit"', "", f"Work.memory() of 'work' {EXITS}"),
-        ("", '"work", at = "graph", says = "raise"', "", f"Work.graph() of 'work' {RAISES}"),
-        ("", REDUCE, "--export paper out.txt", f"Paper.export() of 'paper' {EXITS}"),
+        ("--set fabrics.net.topology.build_says=exit --json out.json", f"Net.build() of 'net' {EXITS}"),
+        ("--export paper out.txt", f"Paper.export() of 'paper' {EXITS}"),
     ],
 )
-def test_an_experiment_names_who_fails(plugin: Path, fabric: str, workload: str, options: str, expected: str) -> None:
-    Path("one.toml").write_text(EXPERIMENT.format(fabric=fabric, workload=workload))
-    for command in ("run", "compare"):
-        arguments = options.split() or ["--json", "out.json"]
-        assert message(plugin, command, "one.toml", *arguments).startswith(expected)
-        assert not list(Path().glob("out.*"))
+def test_an_experiment_names_the_plugin_at_fault(plugin: Path, command: str, options: str, expected: str) -> None:
+    Path("one.toml").write_text(EXPERIMENT)
+    assert message(plugin, command, "one.toml", *options.split()).startswith(expected)
+    assert not list(Path().glob("out.*"))
 
 
 RING = """
@@ -209,7 +154,7 @@ reduce.workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 G
 def test_a_wrong_algorithm_is_never_silent(plugin: Path) -> None:
     torus = ("collective", "all-reduce", "--topology", "torus", "--size", "1GB", "--algorithm", "wrong")
     # It sends a quarter of what it should, and so takes the least time.
-    for ranks in (8, 1024, 4096):
+    for ranks in (8, 4096):
         assert message(plugin, *torus, "--set", f"dimensions=[{ranks}]", "--option", "sends=a quarter") == (
             f"algorithm 'wrong' does not do all-reduce among {ranks} NPUs: the chunks sum to 250000000.0 bytes, "
             "not to the 1000000000.0 of the request"
@@ -225,14 +170,13 @@ def test_a_wrong_algorithm_is_never_silent(plugin: Path) -> None:
     fields = ("dimensions=[40]", "link_bandwidth=100 GB/s", "link_latency=1 ms")
     ring = ("--plugin", "answers.py", *torus, "--option", "sends=to neighbours", *(f"--set={one}" for one in fields))
     Path("ring.toml").write_text(RING)
-    for command, results in ((ring, "results"), (("--trust-plugins", "compare", "ring.toml"), "rows")):
+    trusted = tuple(("--trust-plugins", command, "ring.toml") for command in ("compare", "run"))
+    for command in (ring, *trusted):
         assert note in " ".join(succeeds(*command).split())
-        assert [one["notes"] for one in json.loads(succeeds(*command, "--json", "-"))[results]] == [[note]]
-    assert f"note: {note}" in " ".join(succeeds("--trust-plugins", "run", "ring.toml").split())
 
 
 def test_a_plugin_that_fails_costs_no_other_cell(plugin: Path) -> None:
-    Path("two.toml").write_text(EXPERIMENT.format(fabric='[fabrics.other]\ntopology = "mesh2d"', workload=REDUCE))
+    Path("two.toml").write_text(f'fabrics.other.topology = "mesh2d"{EXPERIMENT}')
     arguments = ["--plugin", str(plugin), "compare", "two.toml", "--json", "out.json"]
     result = fredfw(*arguments, "--set", "fabrics.net.topology.names=raise")
     assert result.exit_code == 3, result.output
@@ -243,24 +187,17 @@ def test_a_plugin_that_fails_costs_no_other_cell(plugin: Path) -> None:
     assert f"Net.build.<locals>.<lambda>() {RAISES}" in failure["reason"]
 
 
-def test_a_backend_names_the_plugin_at_fault(plugin: Path) -> None:
-    plugins = PluginManager.discover()
-    plugins.load_file(plugin)
-    framework = Framework(plugins)
-
-    def fails(expected: str, fabric: dict[str, Any], **options: Any) -> None:
-        def use() -> None:
-            backend = NetworkBackend(framework.topology("net", **fabric).build(), plugins=plugins, **options)
-            backend.send("npu0", 2, 1.0)
-            backend.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e9), algorithm="wrong")
-            backend.run_until_idle()
-
-        with pytest.raises(PluginError) as caught:
-            use()
-        assert str(caught.value).startswith(f"plugin 'answers.py' ({plugin}): {expected}")
-
-    fails("Greedy.rates() of 'greedy' gives the flows on link", {"sharing": "greedy"})
-    fails("Net.build.<locals>.<lambda>() returned None; expected the name of node 0", {"names": "none"})
-    fails("Doors.begin() of 'doors' fails: SystemExit: 0", {"admission": "exit"})
-    router = plugins.routers.get("way")
-    fails("Way.route() of 'way' fails: IndexError: oh (line ", {}, router=router("raise"))  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"names": "none"}, "Net.build.<locals>.<lambda>() returned None; expected the name of node 0"),
+        ({"admission": "exit"}, "Doors.begin() of 'doors' fails: SystemExit: 0"),
+    ],
+)
+def test_a_backend_names_the_plugin_at_fault(plugin: Path, fields: dict[str, Any], expected: str) -> None:
+    framework = Framework()
+    framework.plugins.load_file(plugin)
+    fabric = framework.topology("net", **fields).build()
+    with pytest.raises(PluginError) as caught:
+        NetworkBackend(fabric, plugins=framework.plugins).send("npu0", 2, 1.0)
+    assert str(caught.value).startswith(f"plugin 'answers.py' ({plugin}): {expected}")
