@@ -12,7 +12,7 @@ from pathlib import Path
 import command_line
 import experiments
 import pytest
-from command_line import environment, fails, process, succeeds
+from command_line import environment, fails, process
 
 from fredfw import Framework
 from fredfw.embed import NetworkBackend
@@ -111,10 +111,6 @@ def test_bad_cells() -> None:
     assert refused(*merge, "cell.json") == "cell.json: is not a store (accepted: a store that fredfw wrote)"
     assert Path("cell.json").read_text() == "{}"
     assert refused(*merge, "missing").startswith("missing: there is no such store")
-    succeeds(*RUN, "--fabric", "mesh", "--store", "store")
-    assert refused(*merge, "store").startswith("good.toml: there is no result for 1 of 2 cells: net on fred")
-    Path("good.toml").write_text(GOOD.replace("rows = 2", "rows = 3"))
-    assert refused(*merge, "store").startswith("good.toml: there is no result for 2 of 2 cells: ")
 
 
 @pytest.mark.parametrize(

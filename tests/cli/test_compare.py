@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import TWO, fails, fredfw, refused, succeeds, words
@@ -140,12 +141,11 @@ def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) 
 
 def test_cells_are_kept_beside_the_experiment() -> None:
     first = succeeds("compare", TWO, "--json", "first.json")
-    store = Path(TWO).with_suffix(".cells")
-    assert store.exists()
     # What is there is not run again.
     second = succeeds("compare", TWO, "--json", "second.json")
     assert second == f"{first}from the store: 2 of 2 cells\n"
     assert Path("second.json").read_bytes() == Path("first.json").read_bytes()
+    store = Path(TWO).with_suffix(".cells")
     before = store.read_bytes()
     succeeds("compare", TWO, "--set", "npu.efficiency=0.5", "--no-store")
     succeeds("compare", TWO, "--set", "npu.efficiency=0.5", "--store", "other")
@@ -177,19 +177,11 @@ def test_run() -> None:
     assert ["exposed", "dp", "0.500", "33.3", "%"] in lines
     # 1 GB each way per NPU over up and down link: 4 GB in all.
     assert ["dp", "4", "GB", "100.0", "%"] in lines
-    tier = ["npu", "->", "switch", "2", "2", "GB/s", "33.3", "%", "33.3", "%", "npu0->switch0", "dp", "1", "GB"]
-    assert tier in lines
-    assert ["dp", "all-reduce", "x2", "direct"] in lines
     assert json.loads(Path("run.json").read_text())["seconds"] == pytest.approx(1.5)
     spans = [one for one in json.loads(Path("trace.json").read_text())["traceEvents"] if one["ph"] == "X"]
-    assert [(one["name"], one["pid"], one["dur"]) for one in spans] == [
-        ("step", 0, 1e6),
-        ("step", 1, 1e6),
-        ("dp all-reduce: gradients", 0, 5e5),
-        ("dp all-reduce: gradients", 1, 5e5),
-        ("exposed dp", 0, 5e5),
-        ("exposed dp", 1, 5e5),
-    ]
+    named = {"step": 1e6, "dp all-reduce: gradients": 5e5, "exposed dp": 5e5}
+    found = [(one["name"], one["pid"], one["dur"]) for one in spans]
+    assert found == [(name, npu, duration) for name, duration in named.items() for npu in (0, 1)]
 
 
 def test_calibrate() -> None:
@@ -205,30 +197,28 @@ def test_calibrate() -> None:
         assert ("[workloads.net]\ncompute_scale = 1.5" in printed) == bool(solutions)
 
 
-EXPORT = "export-program", "two.toml", "--fabric", "fast"
-
-
-@pytest.mark.parametrize("options", [(), ("--routes",), ("--fidelity", "exact")])
-def test_a_program_is_that_of_the_library(options: tuple[str, ...]) -> None:
-    assert succeeds(*EXPORT, *options, "-o", "fast.fredfw") == ""
-    fidelity = "exact" if "exact" in options else None
-    content = Framework().export_program(TWO, fabric="fast", fidelity=fidelity, routes="--routes" in options)
-    assert Path("fast.fredfw").read_bytes() == content
+EXPORT = "export-program", TWO, "--fabric", "fast", "-o"
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "arguments"),
+    [((), {}), (("--routes",), {"routes": True}), (("--fidelity", "exact"), {"fidelity": "exact"})],
+)
+def test_a_program_is_that_of_the_library(options: tuple[str, ...], arguments: dict[str, Any]) -> None:
+    assert succeeds(*EXPORT, "fast.fredfw", *options) == ""
+    assert Path("fast.fredfw").read_bytes() == Framework().export_program(TWO, fabric="fast", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
     [
-        (('fabrics.fast.sharing={name = "dctcp", delay = "1 us"}',), "fabrics.fast.sharing: 'dctcp' gives rates while"),
-        (("workloads.net.compute_scale=-1",), "workloads.net.compute_scale: "),
-        (("fabrics.fast.transport=alpha-beta", "--routes"), "fabrics.fast.transport: 'alpha-beta' is asked"),
+        (
+            ("x", "--set", 'fabrics.fast.sharing={name = "dctcp", delay = "1 us"}'),
+            "fabrics.fast.sharing: 'dctcp' gives",
+        ),
+        (("x", "--set", "fabrics.fast.transport=alpha-beta", "--routes"), "fabrics.fast.transport: 'alpha-beta' is as"),
+        ((TWO,), "--output: 'two.toml' is also the input"),
     ],
 )
-def test_what_cannot_be_a_program_refused(options: tuple[str, ...], message: str) -> None:
-    assert message in refused("export-program", TWO, "--fabric", "fast", "-o", "fast.fredfw", "--set", *options)
-
-
-def test_a_program_is_of_a_chosen_cell_and_does_not_replace_the_input() -> None:
-    message = refused("export-program", TWO, "-o", "x.fredfw")
-    assert message == "two.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of slow, fast)"
-    assert refused(*EXPORT, "-o", TWO).startswith("--output: 'two.toml' is also the input")
+def test_what_cannot_be_a_program_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused(*EXPORT, *arguments)

@@ -1,4 +1,3 @@
-import gzip
 import json
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +6,6 @@ from typing import Any
 
 import pytest
 from command_line import TWO, refused, succeeds, words
-from hypothesis import given, strategies as st
 
 from fredfw.cli.parsing import nccl_sizes, parse_assignments, parse_size, parse_sizes, parse_values
 from fredfw.errors import InputError
@@ -46,7 +44,6 @@ def test_sizes_of_nccl_tests_and_with_units(number: str, suffix: str, factor: fl
     [
         ("8:8G:x32", [8, 256, 8192, 2**18, 2**23, 2**28, 2**33]),
         ("1MB:1GB:x4", [1e6, 4e6, 16e6, 64e6, 256e6]),
-        ("1KiB:8KiB:x2", [1024, 2048, 4096, 8192]),
         ("1MB:9MB:+2MB", [1e6, 3e6, 5e6, 7e6, 9e6]),
         ("5 B:5 B:x2", [5]),
         ("1B:1.331B:x1.1", [1, 1.1, 1.21, 1.331]),
@@ -59,11 +56,6 @@ def test_sweeps(text: str, sizes: list[float]) -> None:
 parse_group = partial(parse_numbers, what="NPU", key="--group")
 
 
-@given(st.lists(st.integers(0, 99), min_size=1, unique=True))
-def test_group_of_numbers(group: list[int]) -> None:
-    assert parse_group(",".join(map(str, group)), 100) == group
-
-
 fields = partial(parse_assignments, option="--set")
 size = partial(parse_size, key="--size")
 group_of_ten = partial(parse_group, count=10)
@@ -73,15 +65,12 @@ group_of_ten = partial(parse_group, count=10)
     ("parse", "text", "message"),
     [
         (fields, ["rows"], "--set: 'rows' is not an assignment"),
-        (fields, ["=4"], "--set: '=4' is not an assignment"),
         (fields, ["rows=4", "rows=5"], "--set: 'rows' is given twice"),
         *((size, text, f"--size: '{text}' is not a size") for text in ("0 B", "0", "-1GB", "-1", "-1G")),
         *((size, text, f"--size: '{text}' is not finite") for text in ("nan", "nan B", "inf B")),
         (size, "1e101", "--size: 1e+101 is too large"),
-        (size, "9" * 400, "--size: inf is not finite"),
         (size, "1 GB/s", "--size: '1 GB/s' has the unit 'GB/s'"),
         (size, "much", "--size: 'much' is not a quantity"),
-        (size, "1T", "--size: '1T' has no unit"),
         (parse_values, ["title"], "--set: 'title' is not an assignment ("),
         (parse_values, ["=1"], "--set: '' is not a path of keys ("),
         (parse_values, ["two rows=1"], "--set: 'two rows' is not a path of keys ("),
@@ -93,11 +82,9 @@ group_of_ten = partial(parse_group, count=10)
         *((parse_sizes, text, "--sizes: from 1") for text in ("1MB:2MB:+1", "1B:1GB:+1B")),
         *((parse_sizes, text, "--sizes: ") for text in ("1:1e308:x10", "1e300:1.7e308:x2", "1:2:x1e-320")),
         (group_of_ten, "0-3,2", "--group: NPU 2 is named twice"),
-        (group_of_ten, "0-4,12", "--group: there is no NPU 12"),
         (group_of_ten, "8-1000000000000", "--group: there is no NPU 10 (accepted: different NPUs from 0 to 9, such as"),
         (group_of_ten, "4-2", "--group: '4-2' goes down"),
         *((group_of_ten, text, f"--group: '{text}' is neither an NPU nor a range") for text in ("", "-1", "a")),
-        (group_of_ten, "1,,2", "--group: '' is neither an NPU nor a range"),
     ],
 )
 def test_what_is_refused(parse: Callable[[Any], object], text: object, message: str) -> None:
@@ -114,53 +101,52 @@ def test_values_of_the_experiment_are_replaced() -> None:
     # 1 s of computation, then 1 GB at 4 GB/s and at 2.
     assert any(line[:3] == ["slow", "1.250", "1.000"] for line in table)
     assert any(line[:3] == ["fast", "1.500", "0.833"] for line in table)
-    scaled = ("--set", "workloads.net.compute_scale=2", "--set", "npu.peak=1978.8 TFLOP/s")
-    keep = ("--store", "cells")
-    succeeds("run", TWO, "--fabric", "slow", *rate, *scaled, "--json", "slow.json.gz", *keep)
-    cell = json.loads(gzip.decompress(Path("slow.json.gz").read_bytes()))
     # Twice the roofline's time at twice the peak.
-    assert cell["seconds"] == pytest.approx(1.25)
-    assert cell["provenance"]["written"]["fabric"]["topology"] == {"name": "tiny", "rate": "4 GB/s"}
-    succeeds("run", TWO, "--fabric", "fast", *rate, *scaled, *keep)
+    scaled = ("--set", "workloads.net.compute_scale=2", "--set", "npu.peak=1978.8 TFLOP/s")
+    for fabric in ("slow", "fast"):
+        cell = json.loads(succeeds("run", TWO, "--fabric", fabric, *rate, *scaled, "--json", "-", "--store", "cells"))
+        assert cell["seconds"] == pytest.approx({"slow": 1.25, "fast": 1.5}[fabric])
+        written = {"slow": "4 GB/s", "fast": "2 GB/s"}[fabric]
+        assert cell["provenance"]["written"]["fabric"]["topology"] == {"name": "tiny", "rate": written}
     assert "there is no result for 2 of 2 cells" in refused("merge", TWO, "cells")
     assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", TWO, "cells", *rate, *scaled)))
     refused("cells", TWO, "--set", 'fabrics.fast.sweep={rate=["1 GB/s"]}')
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "cells", "calibrate", "merge"])
+IN_FILE = f"{TWO}: --set"
+
+
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("fabrics.slwo.topology.rate=1", "--set fabrics.slwo.topology.rate: there is no fabric 'slwo'"),
-        ("npu.peek=1", "--set npu.peek: unknown key; did you mean 'peak'?"),
-        ("fabrics.slow.rate=1 GB/s", "--set fabrics.slow.rate: unknown key; did you mean fabrics.slow.topology.rate?"),
-        ("fidelity=high", "--set fidelity: 'high' is not known"),
-        ("npu", "--set: 'npu' is not an assignment"),
+        ("fabrics.slwo.topology.rate=1", f"{IN_FILE} fabrics.slwo.topology.rate: there is no fabric 'slwo'"),
+        ("npu.peek=1", f"{IN_FILE} npu.peek: unknown key; did you mean 'peak'?"),
+        ("fabrics.slow.rate=1 GB/s", f"{IN_FILE} fabrics.slow.rate: unknown key; did you mean fabrics.slow.topology."),
+        ("fabrics.slow.topology.rate=1 GB", f"{IN_FILE} fabrics.slow.topology.rate: '1 GB' has the unit 'GB', not B/s"),
+        (
+            "fabrics.slow.topology.name=slwo",
+            f"{IN_FILE} fabrics.slow.topology: no topology 'slwo'. If a file defines i",
+        ),
+        # A number without a unit, though a file may have those of SI units.
+        ("fabrics.slow.topology.rate=450", "--set fabrics.slow.topology.rate: 450 has no unit"),
+        ('fabrics.slow.topology={ name = "tiny", rate = 2e9 }', "--set fabrics.slow.topology.rate: 2000000000.0 has"),
+        (
+            'workloads.net.workload={ name = "step", seconds = 3 }',
+            "--set workloads.net.workload.seconds: 3 has no",
+        ),
+        ("npu.peak=1", "--set npu.peak: 1 has no unit"),
     ],
 )
-def test_bad_values_name_the_option(command: str, assignment: str, message: str) -> None:
-    cell = ["store"] if command == "merge" else []
-    file = "" if assignment == "npu" else "two.toml: "
-    assert refused(command, TWO, *cell, "--set", assignment).startswith(f"{file}{message}")
+def test_bad_values_name_the_option(assignment: str, message: str) -> None:
+    Path(TWO).write_text(Path(TWO).read_text() + "\n[npu]\npeak = 1e15\n")
+    succeeds("compare", TWO)
+    for command in (("compare", TWO), ("run", TWO, "--fabric", "slow")):
+        assert refused(*command, "--set", assignment).startswith(message)
 
 
-def test_bad_fields_and_numbers_without_a_unit_name_the_option() -> None:
-    line = refused("compare", TWO, "--set", "fabrics.slow.topology.rate=1 GB")
-    assert line.startswith("two.toml: --set fabrics.slow.topology.rate: '1 GB' has the unit 'GB', not B/s")
-    line = refused("compare", TWO, "--set", "fabrics.slow.topology.name=slwo")
-    message = "no topology 'slwo'. If a file defines it, use fredfw --plugin "
-    assert line.startswith(f"two.toml: --set fabrics.slow.topology: {message}")
+def test_other_commands_name_the_option_too() -> None:
+    for command in (("cells", TWO), ("merge", TWO, "store"), ("calibrate", TWO)):
+        assert refused(*command, "--set", "fidelity=high").startswith(f"{IN_FILE} fidelity: 'high' is not known")
+    assert refused("calibrate", TWO, "--set", "npu.peak=1").startswith("--set npu.peak: 1 has no unit")
     line = refused("collective", "all-reduce", "--topology", "tiny", "--set", "rate=450")
     assert line == "--set.rate: 450 has no unit (accepted: a number with its unit, such as 450GB/s or 450Gbps)"
-    numbers = {
-        "fabrics.slow.topology.rate=450": "fabrics.slow.topology.rate: 450 has no unit",
-        'fabrics.slow.topology={ name = "tiny", rate = 2e9 }': "fabrics.slow.topology.rate: 2000000000.0 has no unit",
-        'workloads.net.workload={ name = "step", seconds = 3 }': "workloads.net.workload.seconds: 3 has no unit",
-        "npu.peak=1": "npu.peak: 1 has no unit",
-    }
-    for assignment, message in numbers.items():
-        for command in (["compare"], ["run", "--fabric", "slow"], ["calibrate"]):
-            assert refused(command[0], TWO, *command[1:], "--set", assignment).startswith(f"--set {message}")
-    # A file may have numbers in SI units.
-    Path("si.toml").write_text(Path(TWO).read_text() + "\n[npu]\npeak = 1e15\n")
-    succeeds("compare", "si.toml")

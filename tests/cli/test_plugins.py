@@ -15,28 +15,23 @@ from fredfw.report import plugins
 
 
 def test_plugins_list_of_all_kinds_or_one() -> None:
-    rows = words(succeeds("plugins", "list"))
-    assert ["topology", "tiny", "Two", "NPUs", "below", "one", "switch."] in rows
-    assert ["workload", "step", "Compute,", "then", "reduce", "1", "GB", "of", "gradients."] in rows
-    assert ["command", "speed", "Tell", "the", "speed", "of", "the", "tiny", "network."] in rows
-    # In a pipe nothing is cut.
-    assert "..." not in succeeds("plugins", "list")
+    listed = succeeds("plugins", "list")
+    assert ["topology", "tiny", "Two", "NPUs", "below", "one", "switch."] in words(listed)
+    assert ["command", "speed", "Tell", "the", "speed", "of", "the", "tiny", "network."] in words(listed)
+    assert "..." not in listed  # in a pipe nothing is cut
     rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
-    for kind, name in (("topology", "tiny"), ("command", "speed")):
-        assert [kind, name, "fredfw-test-tiny", "1.0"] in rows
-    for kind, name in (("placement", "linear"), ("command", "compare")):
-        assert [kind, name, "fredfw", version("fredfw")] in rows
+    assert ["topology", "tiny", "fredfw-test-tiny", "1.0"] in rows
+    assert ["command", "compare", "fredfw", version("fredfw")] in rows
     document = json.loads(succeeds("plugins", "list", "--json", "-"))
     assert document["format"] == "fredfw.plugins"
     (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
     assert (tiny["kind"], tiny["distribution"], tiny["version"]) == ("topology", "fredfw-test-tiny", "1.0")
     assert tiny["description"] == "Two NPUs below one switch."
+    registries = PluginManager.discover().registries
+    assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in registries), "command"]
+    (policies,) = (one for one in registries if one.kind == "sharing policy")
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
-    assert [row[2] for row in rows] == [
-        *("circuit-preempt", "dcqcn", "dctcp", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min")
-    ]
-    manager = PluginManager.discover()
-    assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
+    assert [row[2] for row in rows] == [one.name for one in policies.infos()]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
@@ -59,8 +54,6 @@ def test_plugins_are_shown_and_their_commands_run_and_fail_like_those_of_the_cor
     assert "did you mean 'tiny'?" in refused("plugins", "show", "tny")
     assert ["any", "2e+09"] in words(succeeds("speed", "--rate", "2 GB/s"))
     assert succeeds("speed", "--json", "-") == "1000000000.0"
-    assert "Tell the speed of the tiny network." in succeeds("speed", "--help")
-    succeeds("--log-level", "debug", "--log-format", "json", "speed")
     assert refused("speed", "--rate", "1 GB").startswith("rate: '1 GB' has the unit 'GB'")
     assert refused("speed", "--json", "missing/out.json").startswith("missing/out.json: --json: cannot be written")
     assert fails("speed", "--fail", code=1) == "fredfw: error: it went wrong\n"
@@ -152,9 +145,8 @@ def test_plugin_files_of_an_experiment_run_only_if_trusted(command: str, evil: P
     assert succeeds("cells", "evil.toml") == "one\tone\n"
     assert not Path("executed").exists()
     if command != "calibrate":  # there is nothing to fit
-        for option in (["--trust-plugins"], ["--plugin", "sub/evil.py"]):
-            succeeds(*option, command, "evil.toml")
-            Path("executed").unlink()
+        succeeds("--trust-plugins", command, "evil.toml")
+        assert Path("executed").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What long runs tell while they run, and what an interrupt leaves."""
 
-import csv
 import gzip
 import io
 import json
@@ -9,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -66,13 +66,14 @@ def test_an_interrupted_comparison_leaves_the_cells_that_are_done() -> None:
     assert "interrupted: 3 of 4 cells" in done.stdout.splitlines()
     fabrics = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("mesh ", "switch "))]
     assert fabrics == ["mesh", "switch", "mesh"]
-    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
-    found = [(row["workload"], row["fabric"]) for row in rows]
-    assert found == [("small", "mesh"), ("small", "switch"), ("large", "mesh")]
+    assert [line.split(",")[:2] for line in Path("out.csv").read_text().splitlines()[1:]] == [
+        ["small", "mesh"],
+        ["small", "switch"],
+        ["large", "mesh"],
+    ]
     document = json.loads(gzip.decompress(Path("out.json.gz").read_bytes()))
     assert document["missing"] == [{"workload": "large", "fabric": "switch"}]
     assert len(document["rows"]) == 3
-    assert sorted(os.listdir()) == ["out.csv", "out.json.gz", "stop.py", "two.cells", "two.toml"]
 
 
 def test_an_interrupted_collective_leaves_the_sizes_that_are_done_and_nothing_done_is_one_line() -> None:
@@ -106,26 +107,18 @@ sys.meta_path.insert(0, Interrupting())
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fredfw: interrupted\n")
 
 
-def on_a_terminal(*arguments: str) -> str:
-    """Return what is written to standard error where that is a terminal, without what moves and colours."""
+def test_progress_is_shown_on_a_terminal() -> None:
     reader, writer = pty.openpty()
-    command = process(*arguments, start=HEEDING)
+    command = process("compare", "two.toml", "--workload", "small", start=HEEDING)
+    text = b""
     with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=writer, close_fds=True):
         os.close(writer)
-        text = b""
-        while True:
-            try:
+        with suppress(OSError):  # how Linux tells that nobody writes any more
+            while True:
                 text += os.read(reader, 65536)
-            except OSError:  # how Linux tells that nobody writes any more
-                break
     os.close(reader)
-    return ESCAPES.sub("", text.decode())
-
-
-def test_progress_is_shown_on_a_terminal() -> None:
-    text = on_a_terminal("compare", "two.toml", "--workload", "small")
     # What runs is drawn only if the cells take long enough.
-    assert re.search(r"\d+% 0:00:\d\d left ", text), text
+    assert re.search(r"\d+% 0:00:\d\d left ", ESCAPES.sub("", text.decode())), text
 
 
 def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,9 +131,8 @@ def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_bar(True) as step:
         assert step is not None
         step(0.5, 1, "small on mesh")
-    assert "50%" in terminal.getvalue()
-    assert "small on mesh" in terminal.getvalue()
-    assert " of 1)" not in terminal.getvalue()
+    shown = terminal.getvalue()
+    assert ("50%" in shown, "small on mesh" in shown, " of 1)" in shown) == (True, True, False)
 
 
 def events(*arguments: str) -> list[dict[str, object]]:

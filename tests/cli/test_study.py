@@ -50,19 +50,17 @@ def test_the_same_command_runs_no_cell_again_and_writes_all_points() -> None:
     assert first[0] == "meshes of [16]"
     assert first[1] == "25 combinations, 5 points in the space; tried: 5, with a result: 5, that do not fit: 0"
     assert "the best 2 of 5 by least time" in first
-    (head,) = (line for line in first if line.startswith("rank"))
-    best, other, after = first[first.index(head) + 2 : first.index(head) + 5]
-    assert (best.split()[:3], other.split()[:1], after) == (["1", "4", "4"], ["2"], "")
+    (head,) = (number for number, line in enumerate(first) if line.startswith("rank"))
+    assert first[head + 2].split()[:3] == ["1", "4", "4"]
     assert first[-1] == "from the store: 0 cells"
     assert second == [*first[:-1], "from the store: 5 cells"]
     assert Path("1.json").read_bytes() == Path("2.json").read_bytes()
     assert succeeds(*COMPARE, "--best", "2", "--no-store").splitlines() == first
     points = json.loads(Path("1.json").read_text())["points"]
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    found = [(int(row["rank"]), float(row["time"])) for row in rows]
+    assert found == [(one["rank"], one["seconds"]) for one in points]
     assert [row["rows"] for row in rows] == ["1", "2", "4", "8", "16"]
-    assert [float(row["time"]) for row in rows] == [one["seconds"] for one in points]
-    assert [int(row["rank"]) for row in rows] == [one["rank"] for one in points]
-    assert {row["status"] for row in rows} == {"simulated"}
 
 
 @pytest.mark.parametrize(
@@ -109,10 +107,9 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
         ("rows * columns == 16", "rows > 99", "constraints[0]: 'rows > 99' removes all 25 points: the space is empty"),
         ('minimise = "time"', 'minimise = "tim"', "objective.minimise: no metric 'tim'; did you mean 'time'?"),
         ("fabrics.mesh.topology.rows", "fabrics.mish.topology.rows", "space.rows: there is no fabric 'mish'; did you"),
-        ("divisors_of = 16", "divisor_of = 16", "space.rows.divisor_of: unknown key; did you mean 'divisors_of'?"),
         ("[space]", "[spice]", "spice: unknown key; did you mean 'space'? (accepted: title, baseline, "),
-        ("[fabrics.mesh]", "sampler = 'gird'\n[fabrics.mesh]", "sampler: no sampler 'gird'; did you"),
         ("[fabrics.mesh]", f"sampler = {HALVING}\n[fabrics.mesh]", "sampler: there is no rung 'exac'; did you"),
+        ("[fabrics.mesh]", "sampler = 'gird'\n[fabrics.mesh]", "sampler: no sampler 'gird'; did you"),
     ],
 )
 def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
@@ -121,13 +118,11 @@ def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
 
 
 def test_a_space_above_the_limit_is_refused_and_one_fabric_may_be_asked_for() -> None:
-    Path("study.toml").write_text(STUDY.replace("columns == 16", "columns <= 4"))
-    told = refused("--limit", "cells=5", *COMPARE)
-    assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in told
-    succeeds("--limit", "cells=6", *COMPARE)
     other = '[fabrics.ring]\ntopology = { name = "torus", dimensions = [16] }\n'
     Path("study.toml").write_text(STUDY.replace("[fabrics.mesh]", f"{other}[fabrics.mesh]", 1))
-    assert "tried: 6," in succeeds(*COMPARE)
+    told = refused("--limit", "cells=5", *COMPARE)
+    assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in told
+    assert "tried: 6," in succeeds("--limit", "cells=6", *COMPARE)
     assert "tried: 5," in succeeds(*COMPARE, "--fabric", "mesh")
 
 
@@ -149,8 +144,7 @@ def test_what_needs_a_matrix_of_cells_is_refused_for_a_space(option: tuple[str, 
     assert not Path("study.cells").exists()
 
 
-@pytest.mark.parametrize("command", [("cells",), ("merge", "study.cells"), ("calibrate",)])
-def test_commands_of_a_matrix_say_what_runs_a_space(command: tuple[str, ...]) -> None:
-    name, *stores = command
+def test_commands_of_a_matrix_say_what_runs_a_space() -> None:
     message = "study.toml: space: is searched, so there is no matrix of cells (accepted: fredfw comp"
-    assert refused(name, "study.toml", *stores).startswith(message)
+    for name, *stores in (("cells",), ("merge", "study.cells"), ("calibrate",)):
+        assert refused(name, "study.toml", *stores).startswith(message)

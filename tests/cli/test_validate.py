@@ -58,19 +58,16 @@ def validated(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_transport_is_shown_beside_ideal_and_that_of_a_system_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = validated("--transport", "launching")
-    assert document["transports"] == {"h100-node": {"name": "launching", "launch": 30e-6, "without": ""}}
-    for point in document["points"]:
-        assert point["predicted"] == pytest.approx(point["ideal"] + 30e-6)
-    document = validated("--transport", '{ name = "launching", launch = "1 us" }')
-    assert document["points"][0]["predicted"] == pytest.approx(document["points"][0]["ideal"] + 1e-6)
+    def added(*arguments: str) -> list[float]:
+        return [one["predicted"] - one["ideal"] for one in validated(*arguments)["points"]]
+
+    assert added("--transport", "launching") == pytest.approx([30e-6] * 3)
+    assert added("--transport", '{ name = "launching", launch = "1 us" }') == pytest.approx([1e-6] * 3)
     own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in systems().items()}
     monkeypatch.setattr(points, "systems", lambda: own)
     for arguments in ((), ("--transport", "launching")):
-        point = validated(*arguments)["points"][0]
-        assert point["predicted"] == pytest.approx(point["ideal"] + 7e-6)
-    point = validated("--transport", "ideal")["points"][0]
-    assert point["predicted"] == point["ideal"]
+        assert added(*arguments) == pytest.approx([7e-6] * 3)
+    assert added("--transport", "ideal") == [0.0] * 3
 
 
 def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +77,7 @@ def test_fitted_points_and_fits_without_a_source(monkeypatch: pytest.MonkeyPatch
     }
     monkeypatch.setattr(points, "splits", lambda: {"launching": entry})
     document = validated("--transport", "launching")
+    assert document["transports"] == {"h100-node": {"name": "launching", "launch": 30e-6, "without": ""}}
     assert [one["status"] for one in document["points"]] == ["calibrated", "calibrated", "predicted"]
     (left_out,) = document["left_out"]
     assert (left_out["by"], left_out["name"]) == ("source", "mine.csv")
@@ -115,14 +113,8 @@ def test_a_table_of_the_user_is_compared_with() -> None:
     document = json.loads(Path("out.json").read_text())
     assert (document["format"], document["version"]) == ("fredfw.validation", 1)
     small, large, gather = document["points"]
-    assert list(small) == [
-        *("kind", "system", "source", "pattern", "nodes", "ranks", "size", "library"),
-        *("measured", "predicted", "ideal", "part", "status"),
-    ]
     assert large["measured"] == pytest.approx(3980e-6)
-    assert large["predicted"] == pytest.approx(2 * 7 / 8 * 2**30 / 450e9, rel=1e-3)
     assert (small["part"], small["status"]) == ("not fitted", "simulated")
-    assert gather["pattern"] == "all-gather"
     alone = next(one for one in document["scores"] if (one["pattern"], one["sizes"]) == ("all-gather", "above 32 MiB"))
     assert alone["score"]["ratio"] == pytest.approx(gather["predicted"] / gather["measured"])
     assert alone["score"]["error"] == pytest.approx(gather["measured"] / gather["predicted"] - 1)
@@ -168,10 +160,8 @@ def test_a_fabric_that_the_table_does_not_fit_and_a_bad_table(table: Path) -> No
     ("arguments", "said"),
     [
         (("--system", "b100"), "--system: no measurements of 'b100' (accepted: a100-cluster, a100-node, "),
-        (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
         (("--pattern", "scatter"), "--pattern: there are no measured times of scatter (accepted: all-gather, "),
         (("--pattern", "sendrecv", "--system", "h200-node"), "times of sendrecv on h200-node (accepted: all-reduce)"),
-        ((*DATA, "--pattern", "scatter"), "times of scatter in mine.csv (accepted: all-gather, all-reduce)"),
         ((*DATA, "--transport", "ncl"), "--transport: no transport 'ncl'"),
         ((*DATA, "--transport", "{ name = 'ideal', rate = 1 }"), "--transport.rate: "),
         ((*DATA, "--plot", "out.bmp"), "out.bmp: --plot: unknown format"),

@@ -75,29 +75,25 @@ def test_the_page_has_the_worst_ten_and_they_can_be_run_again(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize(
-    ("fidelity", "fabric", "what", "which", "within"),
-    [
-        ("compressed", "torus", "all-reduce", "torus", "3.1 % of exact in 95 of 100 random all-reduces, at worst 24"),
-        # Of all-gathers on tori there are few.
-        ("compressed", "torus", "all-gather", "torus", "4 % of exact in 114 of 119 random collectives, at worst -50"),
-        ("compressed", "x", "all-gather", "all", "0.01 % of exact in 285 of 300 random all-gathers, at worst 1,234"),
-        ("compressed", "x", "point-to-point", "all", "10 % of exact in 570 of 600 random collectives, at worst -9.9"),
-        ("estimate", "torus", ITERATION, "all", "25 % of exact in 380 of 400 random iterations, at worst -60"),
-    ],
-)
-def test_the_sentence_of_the_closest_row(fidelity: str, fabric: str, what: str, which: str, within: str) -> None:
-    said = f"{fidelity}: on {which} fabrics, within {within} % (docs/accuracy.md)"
-    assert accuracy.sentences([(fidelity, fabric, what)] * 2) == [said]
-
-
-@pytest.mark.usefixtures("rows")
-def test_the_worst_come_first_and_there_are_three_at_most() -> None:
-    used = [("compressed", "torus", "all-reduce"), ("exact", "torus", "all-reduce"), ("compressed", "?", "reduce")]
-    assert [one.split()[-3] for one in accuracy.sentences(used)] == ["24", "-9.9"]
-    used += [("compressed", "?", "all-gather"), ("estimate", "?", ITERATION)]
-    found = accuracy.sentences(used)
-    assert [re.findall(r"worst (\S+) %", one) for one in found] == [["1,234"], ["-60"], ["24"]]
+def test_sentences_are_of_the_closest_rows_of_which_the_worst_three_come_first() -> None:
+    torus, other, few = (
+        ("compressed", "torus", "all-reduce"),
+        ("compressed", "x", "point-to-point"),
+        ("compressed", "torus", "all-gather"),  # of which there are few
+    )
+    said = [
+        "compressed: on torus fabrics, within 4 % of exact in 114 of 119 random collectives, at worst -50 %",
+        "compressed: on torus fabrics, within 3.1 % of exact in 95 of 100 random all-reduces, at worst 24 %",
+        "compressed: on all fabrics, within 10 % of exact in 570 of 600 random collectives, at worst -9.9 %",
+    ]
+    exact = ("exact", "torus", "all-reduce")
+    assert accuracy.sentences([torus, exact, few, torus, other]) == [f"{one} (docs/accuracy.md)" for one in said]
+    found = accuracy.sentences([torus, other, few, ("compressed", "x", "all-gather"), ("estimate", "x", ITERATION)])
+    assert [re.findall(r"within (\S+) .* worst (\S+) %", one) for one in found] == [
+        [("0.01", "1,234")],
+        [("25", "-60")],
+        [("4", "-50")],
+    ]
 
 
 @pytest.mark.usefixtures("rows")

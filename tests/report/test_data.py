@@ -17,7 +17,6 @@ from fredfw.testing import ExporterTests
 
 def test_comparison_as_json_and_csv(comparison: Comparison) -> None:
     document = json.loads(comparison.to_json())
-    assert list(document)[:5] == ["format", "version", "title", "baseline", "rows"]
     assert document["format"] == "fredfw.comparison"
     assert document["approximated"] == "net on mesh has many transfers"
     assert document["provenance"] == {"fidelity": "exact"}
@@ -46,18 +45,18 @@ def test_json_never_holds_a_number_that_is_none(comparison: Comparison, value: f
 
 def test_swept_fields_are_columns_and_keys(comparison: Comparison) -> None:
     first, second, *_ = comparison.rows
-    rows = (
-        evolve(first, workload_settings={"size": "1 MB", "dimensions": [2, 2]}, baseline_workload="another"),
-        evolve(second, fabric_settings={"size": 3}),
-    )
+    settings = {"size": "1 MB", "dimensions": [2, 2]}
+    rows = evolve(first, workload_settings=settings, baseline_workload="b"), evolve(second, fabric_settings={"size": 3})
     changed = evolve(comparison, rows=rows)
-    one, other = csv.DictReader(data.comparison_to_csv(changed).splitlines())
-    assert (one["workload.size"], one["workload.dimensions"], one["fabric.size"]) == ("1 MB", "[2, 2]", "")
-    assert (other["workload.size"], other["fabric.size"]) == ("", "3")
-    assert (one["baseline_workload"], other["baseline_workload"]) == ("another", "net")
+    names = ("workload.size", "workload.dimensions", "fabric.size", "baseline_workload")
+    table = csv.DictReader(data.comparison_to_csv(changed).splitlines())
+    assert [[row[name] for name in names] for row in table] == [["1 MB", "[2, 2]", "", "b"], ["", "", "3", "net"]]
     entry = json.loads(changed.to_json())["rows"][0]
-    assert entry["workload_settings"] == {"size": "1 MB", "dimensions": [2, 2]}
-    assert (entry["baseline_workload"], entry["workload_template"]) == ("another", "net")
+    assert (entry["workload_settings"], entry["baseline_workload"], entry["workload_template"]) == (
+        settings,
+        "b",
+        "net",
+    )
 
 
 def test_rows_of_one_sweep_are_one_group_and_causes_come_as_most_are_declared(comparison: Comparison) -> None:
@@ -79,8 +78,7 @@ def test_runs_and_sweeps_as_json_and_csv(run: RunResult, sweep: CollectiveSweep)
     # 100 B of the 50 B/s link in 5 s are 40 %, 150 B of 100 B/s are 30 %; the unused link 1 is left out.
     shares = [(link["link"], link["utilization"]) for link in document["links"]]
     assert shares == [(3, pytest.approx(0.4)), (0, pytest.approx(0.3)), (2, pytest.approx(0.3))]
-    busiest = {"link": 3, "name": "switch0->npu1", "bytes": 100.0, "utilization": 0.4}
-    assert document["links"][0] == {**busiest, "bytes_by_label": {"dp": 100.0}}
+    assert (document["links"][0]["name"], document["links"][0]["bytes"]) == ("switch0->npu1", 100.0)
     assert document["links"][1]["bytes_by_label"] == {"dp": 60.0, "mp": 90.0}
     assert document["provenance"] == run.provenance
     assert (document["figures"], document["notes"], document["work"]) == ({"wavelengths": 64.0}, ["a note"], None)
@@ -99,10 +97,7 @@ def test_runs_and_sweeps_as_json_and_csv(run: RunResult, sweep: CollectiveSweep)
     parts = {"injection": 2.5e-4, "ejection": 0.0, "cut": 2e-4, "latency": 1e-9}
     assert document["results"][1]["bound"] == {**parts, "seconds": 4e-4, "binding": "injection"}
     assert document["results"][1]["bound_ratio"] == 2.5
-    assert [(one["figures"], one["notes"]) for one in document["results"]] == [
-        ({"wavelengths": 2.0}, ["split"]),
-        ({"wavelengths": 3.0, "longest arc (m)": 1e9 / 3}, ["split"]),
-    ]
+    assert (document["results"][0]["figures"], document["results"][0]["notes"]) == ({"wavelengths": 2.0}, ["split"])
     rows = list(csv.DictReader(data.sweep_to_csv(sweep).splitlines()))
     assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]
     assert [float(row["bound_seconds"]) for row in rows] == [8e-7, 4e-4]
@@ -116,14 +111,7 @@ def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: C
     )
     rows = list(csv.DictReader(data.comparison_to_csv(evolve(comparison, failures=failures)).splitlines()))
     assert [row["fabric"] for row in rows] == ["mesh", "A", "C", "D", "mesh", "C", "D"]
-    one = rows[1]
-    assert {key: value for key, value in one.items() if value} == {
-        "workload": "net",
-        "fabric": "A",
-        "status": "infeasible",
-        "notes": "needs 120 GB, has 80 GB",
-        "fabric.npus": "8",
-    }
+    assert [value for value in rows[1].values() if value] == ["net", "A", "infeasible", "needs 120 GB, has 80 GB", "8"]
     assert (rows[-1]["status"], rows[-1]["notes"]) == ("failed", "broke")
     document = json.loads(evolve(comparison, failures=failures).to_json())
     assert document["failures"][0]["reason"] == "needs 120 GB, has 80 GB"

@@ -60,9 +60,8 @@ def test_follows_a_symbolic_link_and_writes_to_a_device_without_replacing_it() -
 
 
 def test_a_name_that_ends_in_gz_is_compressed() -> None:
-    assert compressed("out.json", "x") == "x"
-    assert compressed("out.png", b"x") == b"x"
     for content in ("\u00e4" * 1000, ("\u00e4" * 1000).encode()):
+        assert compressed("out.json", content) == content
         data = compressed(Path("out.json.gz"), content)
         assert isinstance(data, bytes)
         assert gzip.decompress(data).decode() == "\u00e4" * 1000
@@ -73,15 +72,12 @@ def test_a_name_that_ends_in_gz_is_compressed() -> None:
         assert compressed("out.gz", data) == data
 
 
-@pytest.mark.parametrize("where", ["", "missing/out", "old/out"])
-def test_refuses_what_cannot_be_written(tmp_path: Path, where: str) -> None:
-    path = tmp_path / where
-    with pytest.raises(InputError) as caught:
-        ensure_writable(path)
-    assert caught.value.file == str(path)
-    assert caught.value.accepted
-    with pytest.raises(InputError):
-        write_atomically(path, "x")
+@pytest.mark.parametrize("path", [".", "missing/out", "old/out", "old/", "old/.", "new/", "new/.."])
+def test_refuses_what_cannot_be_written_or_ends_like_a_directory(path: str) -> None:
+    for refuses in (ensure_writable, lambda path: write_atomically(path, "x")):
+        with pytest.raises(InputError, match=r"(names|is) a directory|cannot be written") as caught:
+            refuses(path)
+        assert caught.value.file == path
     assert is_as_before()
 
 
@@ -100,9 +96,8 @@ def test_all_files_are_replaced_or_none() -> None:
         raise KeyboardInterrupt
     assert is_as_before()
     folder = Path("folder")
-    with pytest.raises(InputError) as caught, written_together({OLD: "x", NEW: "y", folder: "z"}):
+    with pytest.raises(InputError, match=r"^folder: "), written_together({OLD: "x", NEW: "y", folder: "z"}):
         folder.mkdir()  # where only the rename finds out
-    assert caught.value.file == str(folder)
     assert is_as_before("folder")
     with written_together({OLD: "x", NEW: "y"}):
         assert OLD.read_text() == "old"
@@ -128,14 +123,6 @@ def test_where_no_links_can_be_made_the_backup_is_a_copy(monkeypatch: pytest.Mon
 def test_a_device_that_is_full_leaves_the_other_files() -> None:
     with pytest.raises(InputError, match="No space left"), written_together({"old": "x", "/dev/full": "y"}):
         pass
-    assert is_as_before()
-
-
-@pytest.mark.parametrize("path", ["old/", "old/.", "new/", "new/.."])
-def test_refuses_what_ends_like_a_directory(path: str) -> None:
-    for refuses in (ensure_writable, lambda path: write_atomically(path, "x")):
-        with pytest.raises(InputError, match=r"(names|is) a directory"):
-            refuses(path)
     assert is_as_before()
 
 

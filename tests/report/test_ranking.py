@@ -33,7 +33,6 @@ def cells(comparison: Comparison) -> list[Row | Failure]:
     ("asked", "shown"),
     [
         ({}, ["1 MB", "10 kB", "8 B", "2 GB", "1 GB"]),
-        ({"sort": "time"}, ["10 kB", "2 GB", "1 GB", "1 MB", "8 B"]),
         ({"sort": "-time"}, ["1 MB", "1 GB", "2 GB", "10 kB", "8 B"]),
         # The most samples per second come first; equal ones keep their order.
         ({"sort": "samples/s"}, ["1 GB", "10 kB", "1 MB", "2 GB", "8 B"]),
@@ -42,10 +41,8 @@ def cells(comparison: Comparison) -> list[Row | Failure]:
         ({"sort": "time", "best": 2}, ["10 kB", "2 GB"]),
         # The best are chosen by what is better, and then sorted.
         ({"sort": "-time", "best": 2}, ["2 GB", "10 kB"]),
-        ({"sort": "size", "best": 2}, ["10 kB", "2 GB"]),
         ({"best": 3}, ["10 kB", "2 GB", "1 GB"]),
         # 1 GB takes longer than 2 GB, for the same money.
-        ({"pareto": ("time", "cost")}, ["10 kB", "2 GB", "1 MB"]),
         ({"pareto": ("cost", "time"), "best": 2}, ["1 MB", "2 GB"]),
         ({"sort": "size", "pareto": ("time", "cost")}, ["10 kB", "1 MB", "2 GB"]),
     ],
@@ -55,18 +52,17 @@ def test_rows_that_are_shown(asked: dict[str, Any], shown: list[str], comparison
 
 
 def test_rows_are_best_by_their_rate_and_what_few_have_ranks_no_other(comparison: Comparison) -> None:
-    work = {"1 MB": Work(8), "10 kB": Work(4), "2 GB": Work(4), "1 GB": Work(30)}
-    rows = [evolve(one, work=work[one.workload]) for one in cells(comparison) if isinstance(one, Row)]
-    assert [one.workload for one in Ranking(best=1).ranked(rows)[0]] == ["1 GB"]
     rows = [one for one in cells(comparison) if isinstance(one, Row)]
+    works = [evolve(one, work=Work(samples)) for one, samples in zip(rows, (8, 4, 4, 30), strict=True)]
+    assert [one.workload for one in Ranking(best=1).ranked(works)[0]] == ["1 GB"]
     found = [evolve(one, omissions=("gathers",)) if one.workload == "10 kB" else one for one in rows]
     shown, said = Ranking(sort="time", best=2).ranked(found)
     assert [one.workload for one in shown] == ["2 GB", "1 GB"]
     assert "rows that leave something out are not compared by time" in said
-    shown, said = Ranking(sort="mfu", best=1).ranked(cells(comparison))
-    assert len(shown) == 5
+    shown, said = Ranking(sort="mfu", best=1).ranked(rows)
+    assert shown == rows
     assert said == ["not compared by mfu: no cell has that", "not sorted by mfu: no cell has that"]
-    dear = [evolve(one, cost=None) if isinstance(one, Row) and one.seconds < 2 else one for one in cells(comparison)]
+    dear = [evolve(one, cost=None) if one.seconds < 2 else one for one in rows]
     shown, said = Ranking(pareto=("time", "cost")).ranked(dear)
     assert [one.workload for one in shown] == ["2 GB", "1 MB"]
     assert "1 cell does not have time and cost: not compared" in said
