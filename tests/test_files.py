@@ -99,11 +99,9 @@ def test_compressed_files_are_expanded_up_to_a_limit(tmp_path: Path) -> None:
         ({"file": 3}, "file: 3 is not a path"),
         ({"file": "a\0b"}, "file: .*cannot be a path"),
         ({"others": "*.et"}, r"others: no file matches '\*\.et'"),
-        ({"others": "none/*.et"}, "others: no file matches"),
         ({"others": "*/0.et"}, r"has a \* in a directory"),
         ({"others": []}, r"others: \[\] does not name files"),
         ({"others": ["a.txt", "a.*"]}, "others: 'a.txt' is named twice"),
-        ({"others": 7}, "others: 7 does not name files"),
     ],
 )
 def test_wrong_paths_and_patterns_are_refused(tmp_path: Path, fields: dict[str, object], message: str) -> None:

@@ -74,7 +74,6 @@ class Folder(Exporter):
 def fredfw_commands():
     import click
     from fredfw.cli import Outputs, open_framework, table
-    from fredfw.errors import InputError
 
     @click.command()
     @click.option("--rate", default="1 GB/s")

@@ -112,12 +112,9 @@ def test_baselines_that_differ_are_named_in_every_row(comparison: Comparison) ->
     assert "D (a) 8.00 2.500 best C 2.50 [1] predicted 5.00 1.00 - 2.00 -" in map(" ".join, words(text))
 
 
-@pytest.mark.parametrize(
-    ("environment", "coloured", "width"), [({}, False, 100), ({"FORCE_COLOR": "1", "COLUMNS": "60"}, True, 60)]
-)
+@pytest.mark.parametrize(("coloured", "width"), [(False, 100), (True, 60)])
 def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
     comparison: Comparison,
-    environment: dict[str, str],
     coloured: bool,
     width: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -125,7 +122,8 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
 ) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in {"TERM": "xterm-256color", **environment}.items():
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "60")) if coloured else ():
         monkeypatch.setenv(name, value)
     layout.show(layout.make_console(), comparison_report(comparison))
     text = capsys.readouterr().out

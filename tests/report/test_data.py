@@ -52,11 +52,7 @@ def test_swept_fields_are_columns_and_keys(comparison: Comparison) -> None:
     table = csv.DictReader(data.comparison_to_csv(changed).splitlines())
     assert [[row[name] for name in names] for row in table] == [["1 MB", "[2, 2]", "", "b"], ["", "", "3", "net"]]
     entry = json.loads(changed.to_json())["rows"][0]
-    assert (entry["workload_settings"], entry["baseline_workload"], entry["workload_template"]) == (
-        settings,
-        "b",
-        "net",
-    )
+    assert (entry["workload_settings"], entry["baseline_workload"]) == (settings, "b")
 
 
 def test_rows_of_one_sweep_are_one_group_and_causes_come_as_most_are_declared(comparison: Comparison) -> None:
