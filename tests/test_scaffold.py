@@ -94,6 +94,7 @@ def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: 
 )
 def test_what_cannot_be_a_plugin(kind: str, name: str, message: str, tmp_path: Path) -> None:
     assert refused("new", kind, name, "--into", str(tmp_path)).startswith(message)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_of_first_party_plugins_are_taken_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ group_of_ten = partial(parse_group, count=10)
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (fields, ["rows"], "--set: 'rows' is not an assignment"),
+        *((fields, [text], f"--set: '{text}' is not an assignment") for text in ("rows", "=4")),
         (fields, ["rows=4", "rows=5"], "--set: 'rows' is given twice"),
         *((size, text, f"--size: '{text}' is not a size") for text in ("0 B", "0", "-1GB", "-1", "-1G")),
         *((size, text, f"--size: '{text}' is not finite") for text in ("nan", "nan B", "inf B")),

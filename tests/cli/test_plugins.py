@@ -145,8 +145,9 @@ def test_plugin_files_of_an_experiment_run_only_if_trusted(command: str, evil: P
     assert succeeds("cells", "evil.toml") == "one\tone\n"
     assert not Path("executed").exists()
     if command != "calibrate":  # there is nothing to fit
-        succeeds("--trust-plugins", command, "evil.toml")
-        assert Path("executed").exists()
+        for option in (["--trust-plugins"], ["--plugin", "sub/evil.py"]):
+            succeeds(*option, command, "evil.toml")
+            Path("executed").unlink()
 
 
 @pytest.mark.parametrize(
