@@ -97,7 +97,9 @@ HEADER = "collective,ranks,size_B,time_us\n"
     [
         ("collective,ranks,size_B\n", "no column 'time_us'"),
         ("collective,ranks,size,time_us\n", "'size_B', but 'size', which has another unit, or none .*: .* time_us"),
+        ("collective;ranks;size_B;time_us\n", "line 1: its cells are separated by ';', not by commas .accepted"),
         (HEADER, "no rows"),
+        (HEADER + "all-reduce,8\n", "line 2: size_B is ''"),
         (HEADER + "allreduce,8,1,1\n", "line 2: collective is 'allreduce'; did you mean 'all-reduce'.*: all-reduce, "),
         (HEADER + "all-reduce,8,1000,0\n", "bad.csv: line 2: time_us is '0'"),
         (HEADER + "all-reduce,2.5,1000,3\n", "line 2: ranks is '2.5'"),

@@ -131,6 +131,7 @@ def test_stages_run_the_same_layers_and_their_messages_are_missing(write: Any) -
     workload = AstraSimText(file=path)
     found = workload.graph(SYSTEM)
     assert found.tables[found.members[-1]].tolist() == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert [workload.labels(SYSTEM)[one].priority for one in ("mp", "ep", "dp")] == [0, 1, 2]
     assert workload.omissions(SYSTEM) == ("messages between the 2 pipeline stages are not in the file",)
 
 

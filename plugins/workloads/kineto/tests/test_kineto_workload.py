@@ -379,6 +379,7 @@ def wrong(**args: Any) -> list[Event]:
         (wrong(Collective_name="allredooce"), None, {}, "the collective 'allredooce' is not known"),
         (wrong(In_msg_nelems="many"), None, {}, "a allreduce has 'In msg nelems' of 'many'"),
         (wrong(dtype="Quarter"), None, {}, "the dtype 'Quarter' is not known"),
+        (wrong(Process_Group_Ranks="[0, 1, ...]", Group_size=8), None, {}, "the ranks of the process group '0' are"),
         (wrong(Process_Group_Ranks="[1, 1]"), None, {}, "the ranks of the process group '0' are not in the file"),
         (wrong(Collective_name="send"), None, {}, "a send has no 'Dst Rank'"),
         (wrong(device=0) + wrong(device=1), 2, {}, "communication runs on the GPUs 0, 1"),
