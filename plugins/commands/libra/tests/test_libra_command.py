@@ -79,8 +79,7 @@ def test_a_group_shares_a_split(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["time", "time-cost"])
 def test_simulations_are_never_worse_than_equal_shares(tmp_path: Path, objective: str) -> None:
-    text = f'objective = "{objective}"\n' + SMALL
-    (found,) = solved(tmp_path, text, simulate=True, evaluations=12)
+    (found,) = solved(tmp_path, f'objective = "{objective}"\n' + SMALL, simulate=True, evaluations=12)
     simulated = found.simulated
     assert simulated is not None
     assert (simulated.gain or 0) >= 1
@@ -89,8 +88,11 @@ def test_simulations_are_never_worse_than_equal_shares(tmp_path: Path, objective
     assert sum(simulated.split) == pytest.approx(1)
     # With latencies and whole chunks it takes longer than the analytic model says.
     assert simulated.analytic > found.seconds
-    # Equal shares win where latency is all.
-    (found,) = solved(tmp_path, text.replace("1 us", "10 s"), simulate=True, evaluations=6)
+
+
+@pytest.mark.slow
+def test_equal_shares_win_where_latency_is_all(tmp_path: Path) -> None:
+    (found,) = solved(tmp_path, SMALL.replace("1 us", "10 s"), simulate=True, evaluations=6)
     assert found.simulated is not None
     assert found.simulated.loss == pytest.approx(0, abs=1e-4)
 
