@@ -185,14 +185,14 @@ def test_circuits_side_by_side_and_one_after_the_other(
 
 
 def test_each_circuit_takes_what_is_free_on_its_own_arc() -> None:
-    # When the short one has ended, the first wavelength is free on link 3, and the second on link 0.
-    fabric = ring(8, wavelengths=2)
+    # When the short one has ended, the first wavelength is free on link 3, the second on link 0, and the third on both.
+    fabric = ring(8, wavelengths=3)
     short, long = flow_set(fabric, [(3, 4)], volumes=np.array([VOLUME / 2])), flow_set(fabric, [(3, 4)])
-    other, both = flow_set(fabric, [(0, 1)]), flow_set(fabric, [(3, 4), (0, 1)])
+    other, both = flow_set(fabric, [(0, 1)]), flow_set(fabric, [(3, 4), (0, 1), (3, 5)])
     half = SENT / 2 + SETUP
     run = Run(fabric, (0.0, short), (0.0, long), (0.0, other), (half * 1.01, both))
     assert run.last == pytest.approx([half, STEP, STEP, half * 1.01 + STEP], rel=1e-12)
-    assert figures(run)["waits"] == 0
+    assert (figures(run)["waits"], figures(run)["wavelengths used"]) == (0, 3)
 
 
 def test_a_flow_set_may_run_twice_at_once_and_transfers_to_oneself_need_nothing() -> None:
