@@ -80,7 +80,7 @@ ALL_REDUCE = ("collective", "all-reduce", "--topology", "mesh2d")
         ((*COMPARE, "--json", "folder"), "folder: --json: is a directory"),
         ((*COMPARE, "--json", ""), "--json: is a directory"),
         ((*COMPARE, "--plot", "missing/out.png"), "missing/out.png: --plot: cannot be written"),
-        ((*COMPARE, "--plot", "out.jpg"), "out.jpg: --plot: unknown picture format"),
+        ((*COMPARE, "--plot", "out.jpg"), "out.jpg: --plot: unknown format"),
         ((*COMPARE, "--json", "good.toml/"), "--json: 'good.toml/' is also the input"),
         ((*COMPARE, "--json", "-", "--csv", "-"), "--csv: '-' is also the path of --json"),
         ((*COMPARE, "--json", "new", "--csv", "./new"), "--csv: './new' is also the path of --json"),
