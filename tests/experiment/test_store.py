@@ -123,7 +123,8 @@ def test_a_damaged_entry_counts_as_missing_and_is_replaced(damage: str, cell: Ce
 @pytest.mark.parametrize("wrong", [{"cell": {}}, {"failure": asdict(FAILURE) | {"unknown": 1}}, {"nothing": {}}])
 def test_an_entry_with_other_fields_is_missing(wrong: dict[str, Any], store: Store) -> None:
     value = json.dumps(wrong).encode()
-    store._write({("a", "here"): (module._digest("a", "here", value), value)})
+    store._waiting["a", "here"] = module._digest("a", "here", value), value
+    store.flush()
     assert store.get("a", "here") is None
     assert store.find("a") == []
 

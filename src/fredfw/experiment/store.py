@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, Timer
@@ -24,8 +24,7 @@ from fredfw.plugin import configure
 _WRITTEN = "a store that fredfw wrote"
 _ACCEPTED = f"{_WRITTEN}, or a path where nothing is yet"
 _WRITABLE = "a file that can be written, in a folder that can be"
-# "fred" in ASCII: how SQLite's header says which program a file belongs to.
-_APPLICATION = 0x66726564
+_APPLICATION = 0x66726564  # "fred" in ASCII: how SQLite's header says which program a file belongs to
 _FORMAT = 1
 _SCHEMA = (
     "CREATE TABLE outcomes (key TEXT NOT NULL, environment TEXT NOT NULL, digest TEXT NOT NULL, value BLOB NOT NULL,"
@@ -36,12 +35,12 @@ _PUT = (
     "INSERT INTO outcomes VALUES (?, ?, ?, ?) ON CONFLICT (key, environment)"
     " DO UPDATE SET digest = excluded.digest, value = excluded.value"
 )
+_LOCK = "BEGIN IMMEDIATE"  # a transaction that others wait for
 _GET = "SELECT digest, value FROM outcomes WHERE key = ? AND environment = ?"
 _FIND = "SELECT environment, digest, value FROM outcomes WHERE key = ? ORDER BY environment"
 _LEAST = 512  # bytes of the least page of SQLite, and so of the least database
-# Seconds: how long what was put may wait for more, and how long another process may hold the file.
-_DELAY = 0.5
-_PATIENCE = 10.0
+_DELAY = 0.5  # seconds that what was put may wait for more
+_PATIENCE = 10.0  # seconds that another process may hold the file
 
 
 @contextmanager
@@ -133,7 +132,8 @@ class Store:
 
     def put(self, key: str, environment: str, outcome: Cell | Failure) -> None:
         """Keep what is known of a cell, in the place of what is there; durable within a second."""
-        value = _written(outcome)
+        kind = "cell" if isinstance(outcome, Cell) else "failure"
+        value = json.dumps({kind: asdict(outcome)}, allow_nan=False, separators=(",", ":")).encode()
         with self._lock:
             self._waiting[key, environment] = _digest(key, environment, value), value
             if self._timer is None:
@@ -156,7 +156,11 @@ class Store:
             if not batch:
                 return
             with _explained(self.path):
-                self._write(batch)
+                if self._connection is None:
+                    self._connection = _connected(self._location)
+                with self._connection as connection:
+                    connection.execute(_LOCK)
+                    connection.executemany(_PUT, [(*identity, *entry) for identity, entry in batch.items()])
             with self._lock:
                 for identity, entry in batch.items():
                     if self._waiting.get(identity) is entry:
@@ -170,12 +174,6 @@ class Store:
                 if self._connection is not None:
                     self._connection.close()
 
-    def _write(self, batch: Mapping[tuple[str, str], tuple[str, bytes]]) -> None:
-        if self._connection is None:
-            self._connection = _connected(self._location)
-        with _transaction(self._connection) as connection:
-            connection.executemany(_PUT, [(*identity, *entry) for identity, entry in batch.items()])
-
     def _flush_later(self) -> None:
         try:
             self.flush()
@@ -185,51 +183,31 @@ class Store:
 
 
 def _connected(location: Path) -> sqlite3.Connection:
+    """Return a store that is open and can be written; where there is nothing, it is made."""
     connection = sqlite3.connect(location, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.text_factory = bytes  # of a damaged row, anything may come
-        _begin(connection)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        with connection:
+            connection.execute(_LOCK)
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql is not None]
+            if not (application or version or schema):
+                connection.execute(_SCHEMA)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            elif application != _APPLICATION:
+                raise InputError("is a database of another program", accepted=_ACCEPTED)
+            elif version != _FORMAT:
+                raise InputError(f"is a store of version {version}", accepted=f"a store of version {_FORMAT}")
+            elif schema != [_SCHEMA.encode()]:
+                raise InputError("is a store with other tables", accepted=_ACCEPTED)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _begin(connection: sqlite3.Connection) -> None:
-    """Make sure that a store is open that can be written; make one where there is nothing."""
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    with _transaction(connection):
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql is not None]
-        if not (application or version or schema):
-            connection.execute(_SCHEMA)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        elif application != _APPLICATION:
-            raise InputError("is a database of another program", accepted=_ACCEPTED)
-        elif version != _FORMAT:
-            raise InputError(f"is a store of version {version}", accepted=f"a store of version {_FORMAT}")
-        elif schema != [_SCHEMA.encode()]:
-            raise InputError("is a store with other tables", accepted=_ACCEPTED)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Give ``connection`` with the file to itself, which others wait for; nothing is written where an error ends it."""
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        yield connection
-        connection.execute("COMMIT")
-    finally:  # also after an interrupt
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def _written(outcome: Cell | Failure) -> bytes:
-    kind = "cell" if isinstance(outcome, Cell) else "failure"
-    return json.dumps({kind: asdict(outcome)}, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _digest(key: str, environment: str, value: bytes) -> str:
