@@ -47,7 +47,9 @@ METRICS: Mapping[str, Metric] = MappingProxyType(  # by name; ``memory`` is what
 _T = TypeVar("_T", bound=Measured)
 
 
-def metric(name: str, key: str) -> Metric:
+def metric(name: object, key: str) -> Metric:
+    if not isinstance(name, str):
+        raise InputError(f"{name!r} is not a metric", key=key, accepted=", ".join(METRICS))
     if name not in METRICS:
         raise UnknownNameError(f"no metric {name!r}{nearest(name, METRICS)}", key=key, accepted=", ".join(METRICS))
     return METRICS[name]
@@ -67,9 +69,8 @@ def scores(cells: Iterable[_T], chosen: Sequence[Metric], key: str) -> list[tupl
 
 def pareto(points: Sequence[tuple[float, ...]]) -> list[int]:
     """Return the numbers of the points, see ``scores``, that no other one beats: nowhere worse and somewhere better."""
-    order = sorted(range(len(points)), key=lambda number: points[number])
     front: list[int] = []
-    for number in order:
+    for number in sorted(range(len(points)), key=points.__getitem__):
         # Sorted: only a point before this one can beat it, and if one that was beaten does, so does its own better.
         mine = points[number]
         if not any(points[one] != mine and all(map(operator.le, points[one], mine)) for one in front):

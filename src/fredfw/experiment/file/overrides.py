@@ -101,9 +101,8 @@ def expand(tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str, keys
             settings = dict(zip(sweep, values, strict=True))
             name = fill(template, settings) if settings else template
             if name in taken:
-                where = key if settings else f"{kind}.{template}"
                 message = f"{name!r} is used twice, first in {kind}.{taken[name]}"
-                raise InputError(message, key=where, accepted="different names")
+                raise InputError(message, key=key if settings else f"{kind}.{template}", accepted="different names")
             taken[name] = template
             whole: Any = {kind: {name: rest}}
             for field in ordered:

@@ -340,13 +340,10 @@ class Reader:
             where = f"{key}.{name}"
             if one == []:
                 raise InputError("names no algorithm", key=where, accepted=self._knowing(pattern))
-            entries = one if isinstance(one, list) else [one]
-            places = [f"{where}[{index}]" for index in range(len(one))] if isinstance(one, list) else [where]
-            chosen[pattern] = tuple(
-                self._algorithm(entry, pattern, place) for entry, place in zip(entries, places, strict=True)
-            )
-        selection = as_choice(value.get("selection", "first"), ("first", "fastest"), f"{key}.selection")
-        return chosen, selection == "fastest"
+            several = isinstance(one, list)
+            entries = {f"{where}[{index}]": entry for index, entry in enumerate(one)} if several else {where: one}
+            chosen[pattern] = tuple(self._algorithm(entry, pattern, place) for place, entry in entries.items())
+        return chosen, as_choice(value.get("selection", "first"), ("first", "fastest"), f"{key}.selection") == "fastest"
 
     def _algorithm(self, value: object, pattern: Pattern | None, key: str) -> CollectiveAlgorithm:
         algorithm = self.choice(value, self.plugins.collectives, key)

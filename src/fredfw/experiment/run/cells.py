@@ -96,17 +96,17 @@ class CellRunner:
 
     def count(self, spec: CellSpec) -> int:
         try:
-            experiment = self._experiment(spec)
+            runner, experiment = self._runner(spec)
         except FredfwError:  # to run it says why
             return 0
-        return self._runner(experiment, spec).count(*experiment.cells[0])
+        return runner.count(*experiment.cells[0])
 
     def run(self, spec: CellSpec, share: Share | None = None) -> Outcome:
         """Return the outcome of one cell; hooks are not told of estimates and variations."""
 
         def simulate() -> Cell:
-            experiment = self._experiment(spec)
-            runner, cell = self._runner(experiment, spec), experiment.cells[0]
+            runner, experiment = self._runner(spec)
+            cell = experiment.cells[0]
             if spec.variation is not None or spec.fidelity == ESTIMATE:
                 return runner.cell(*cell, spec.fidelity)
             with observed(self._plugins, experiment):
@@ -116,14 +116,13 @@ class CellRunner:
 
         return outcome(spec.workload, spec.fabric, simulate)
 
-    def _experiment(self, spec: CellSpec) -> Experiment:
+    def _runner(self, spec: CellSpec) -> tuple[Runner, Experiment]:
         outline = reading.parse(spec.content, file=spec.file, folder=Path(spec.folder))
-        return changed(reading.configured(outline, self._plugins), spec.variation)
-
-    def _runner(self, experiment: Experiment, spec: CellSpec) -> Runner:
+        experiment = changed(reading.configured(outline, self._plugins), spec.variation)
         # What is written of a machine that is changed is what is written of the machine itself.
         environment = f"{spec.environment} {spec.variation!r}"
-        return Runner(experiment, self._plugins, self._log, kept=self._kept, environment=environment)
+        runner = Runner(experiment, self._plugins, self._log, kept=self._kept, environment=environment)
+        return runner, experiment
 
 
 @contextmanager

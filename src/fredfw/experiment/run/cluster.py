@@ -31,8 +31,7 @@ if not dask.config.get("logging", None):  # what the owner of this machine wants
 
 from distributed import Client, KilledWorker, LocalCluster, Queue  # noqa: E402
 
-# Seconds that a machine, its scheduler and a worker have to answer, each.
-_PATIENCE = 4
+_PATIENCE = 4  # seconds that a machine, its scheduler and a worker have to answer, each
 _GONE = "the scheduler of Dask is gone"
 _LOCAL = {
     # A worker takes what it runs, and no more: then its end says nothing about others.
@@ -64,7 +63,10 @@ def remote(address: str, host: str, port: int) -> Executor:
         warnings.simplefilter("ignore")  # versions that differ are refused where they matter, see _answer
         try:
             socket.create_connection((host, port), timeout=_PATIENCE).close()  # Dask would try again and again
-            client = _client(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            place = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+            # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
+            made = _on_a_thread(lambda: Client(place, timeout=_PATIENCE, set_as_default=False))
+            client = made.result(_PATIENCE)
         except (OSError, ValueError) as error:  # a TimeoutError is an OSError
             reason = str(error).partition("\n")[0] or "it says nothing"
             message = f"no scheduler of Dask answers at {address}: {reason}"
@@ -76,11 +78,6 @@ def remote(address: str, host: str, port: int) -> Executor:
             message = f"the scheduler at {address} has no worker"
             raise InputError(message, key="executor", accepted="one or more, see `dask worker`") from None
     return _Dask(client, None)
-
-
-def _client(place: str) -> Any:
-    # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
-    return _on_a_thread(lambda: Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False)).result(_PATIENCE)
 
 
 def _on_a_thread(make: Callable[[], T]) -> Future[T]:

@@ -40,21 +40,15 @@ def connect(address: str) -> Executor:
     there = host not in (None, "local") and port is not None and not options
     if parts.scheme != "dask" or parts.path or not (here or there):
         raise InputError(f"{address!r} is not an address of Dask", key="executor", accepted=_ADDRESSES)
-    workers = _workers(options.get("workers"))
+    workers = options.get("workers", str(os.cpu_count() or 1))
+    if not workers.isdecimal() or not int(workers):
+        raise InputError(f"workers={workers} is not a number of workers", key="executor", accepted="1 or more")
     try:
         from fredfw.experiment.run.cluster import local, remote
     except ImportError as error:
         message = f"{address!r} needs Dask ({error})"
         raise InputError(message, key="executor", accepted="pip install 'fredfw[dask]'") from None
-    return local(workers) if host is None or port is None else remote(address, host, port)
-
-
-def _workers(text: str | None) -> int:
-    if text is None:
-        return os.cpu_count() or 1
-    if not text.isdecimal() or not int(text):
-        raise InputError(f"workers={text} is not a number of workers", key="executor", accepted="1 or more")
-    return int(text)
+    return local(int(workers)) if host is None or port is None else remote(address, host, port)
 
 
 class Processes(Executor):
@@ -98,7 +92,10 @@ class Processes(Executor):
                 answered = self._worker().run(task)
                 break
             except (EOFError, OSError):
-                ended = self._forget()
+                worker, self._own.worker = self._own.worker, None
+                with self._lock:
+                    self._workers.discard(worker)
+                ended = worker.end()
         else:
             raise BrokenProcessPool(f"the process that ran it {ended}, and another one before")
         succeeded, value = pickle.loads(answered)
@@ -115,13 +112,6 @@ class Processes(Executor):
                 worker = self._own.worker = _Worker()
                 self._workers.add(worker)
         return worker
-
-    def _forget(self) -> str:
-        worker = self._own.worker
-        self._own.worker = None
-        with self._lock:
-            self._workers.discard(worker)
-        return cast(str, worker.end())
 
 
 class _Worker:
@@ -156,12 +146,8 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
-            task = connection.recv_bytes()
+            connection.send_bytes(answer(connection.recv_bytes()))
         except (EOFError, OSError):  # also when the other process was killed
-            return
-        try:
-            connection.send_bytes(answer(task))
-        except OSError:
             return
 
 

@@ -68,9 +68,8 @@ class Constraint:
         if len(text) > _LONGEST:
             raise InputError(f"a constraint of {len(text)} characters is too long", accepted=f"at most {_LONGEST}")
         try:
-            tree = ast.parse(text.strip(), mode="eval")
             found: dict[str, None] = {}
-            term = _term(tree.body, frozenset(known), found)
+            term = _term(ast.parse(text.strip(), mode="eval").body, frozenset(known), found)
         except InputError as error:
             error.message = f"{text!r}: {error.message}"
             raise

@@ -130,8 +130,7 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
         count = math.floor(math.log(last.number / first.number) / math.log(by.number)) + 2  # which a logarithm may miss
         numbers = (first.number * by.number**one for one in range(count))
     limits.check("cells", count if way == "step" else count - 1)
-    whole = way == "factor" or by.whole
-    return [_written(first, one, whole=whole) for one in numbers if one <= last.number]
+    return [_written(first, one, whole=by.whole or way == "factor") for one in numbers if one <= last.number]
 
 
 def _counted(table: Mapping[str, Any], first: _Amount, last: _Amount, *, logarithmic: bool) -> list[Any]:

@@ -8,7 +8,7 @@ from attrs import frozen
 from fredfw.errors import InputError, UnknownNameError, placed
 from fredfw.experiment.file.overrides import key_parts, with_values
 from fredfw.experiment.file.spec import AnyOutline, Section
-from fredfw.experiment.metrics import METRICS, Metric, metric
+from fredfw.experiment.metrics import METRICS, metric
 from fredfw.experiment.study import ranges
 from fredfw.experiment.study.constraints import Constraint
 from fredfw.experiment.study.results import Objective
@@ -147,7 +147,7 @@ def _objective(given: Mapping[str, Any]) -> tuple[tuple[Objective, ...], Mapping
         names = given.get(key, [])
         for name in names if isinstance(names, list) else [names]:
             where = f"objective.{key}"
-            unit = _metric(name, where).unit
+            unit = metric(name, where).unit
             if name in found:
                 raise InputError(f"{name!r} is repeated", key=where, accepted="each metric once")
             found[name] = Objective(name, unit, least)
@@ -158,15 +158,9 @@ def _objective(given: Mapping[str, Any]) -> tuple[tuple[Objective, ...], Mapping
     return tuple(found.values()), {name: _limit(name, value) for name, value in limits.items()}
 
 
-def _metric(name: object, key: str) -> Metric:
-    if not isinstance(name, str):
-        raise InputError(f"{name!r} is not a metric", key=key, accepted=", ".join(METRICS))
-    return metric(name, key)
-
-
 def _limit(name: str, value: object) -> float:
     key = f"objective.limits.{name}"
-    unit = _metric(name, "objective.limits").unit
+    unit = metric(name, "objective.limits").unit
     units = {unit.value: unit for unit in Unit}
     if unit in units:
         with placed(key=key):

@@ -2,6 +2,7 @@
 
 import math
 import random
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -105,10 +106,7 @@ def fronts(losses: Sequence[tuple[float, ...]]) -> list[int]:
     if len(losses[0]) == 1:
         # Of the numbers below, not of the different numbers below: third, where two are first.
         ordered = sorted(losses)
-        first: dict[tuple[float, ...], int] = {}
-        for place, loss in enumerate(ordered):
-            first.setdefault(loss, place + 1)
-        return [first[loss] for loss in losses]
+        return [bisect_left(ordered, loss) + 1 for loss in losses]
     ranks = [0] * len(losses)
     left = list(range(len(losses)))
     front = 0

@@ -183,7 +183,7 @@ class _Progress:
         common: dict[str, Any] = {
             **shared(point, StudyPoint),
             "values": self.space.values(point),
-            "rung": self._label(trial),
+            "rung": self._label(trial.rung),
             "final": trial.rung == final,
         }
         if isinstance(outcome, Failure):
@@ -195,24 +195,22 @@ class _Progress:
             estimated=outcome.provenance["fidelity"] == ESTIMATE,
         )
 
-    def _label(self, trial: Trial) -> str:
-        return self.fidelity.fidelity if trial.rung is None else trial.rung
+    def _label(self, rung: str | None) -> str:
+        return self.fidelity.fidelity if rung is None else rung
 
     def _counts(self) -> Iterator[RungCount]:
         rungs: dict[str | None, dict[int, Outcome]] = {rung: {} for rung in self.order}
-        labels: dict[str | None, str] = {}
         for trial, one in self.outcomes.items():
             rungs[trial.rung][trial.point] = one
-            labels.setdefault(trial.rung, self._label(trial))
         seconds = {
             rung: {point: one.seconds for point, one in mine.items() if isinstance(one, Cell)}
             for rung, mine in rungs.items()
         }
         for place, (rung, mine) in enumerate(rungs.items()):
-            found = {labels[other]: _error(seconds[rung], seconds[other]) for other in list(self.order)[place + 1 :]}
-            errors = {label: error for label, error in found.items() if error is not None}
+            found = {other: _error(seconds[rung], seconds[other]) for other in list(self.order)[place + 1 :]}
+            errors = {self._label(other): error for other, error in found.items() if error is not None}
             events = sum(one.statistics.get("events", 0) for one in mine.values() if isinstance(one, Cell))
-            yield RungCount(labels[rung], len(mine), len(seconds[rung]), events, errors)
+            yield RungCount(self._label(rung), len(mine), len(seconds[rung]), events, errors)
 
 
 def _error(seconds: Mapping[int, float], closer: Mapping[int, float]) -> RungError | None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any, TypeAlias
 
 from attrs import evolve, field, frozen
@@ -15,6 +15,8 @@ from fredfw.experiment.study.constraints import Constraint
 WORKLOAD, FABRIC = "workload", "fabric"  # what constraints call the names of a cell
 
 Choice: TypeAlias = tuple[int | None, ...]  # the value's number by dimension; ``None`` for one without part in the cell
+Parts: TypeAlias = dict[tuple[int, ...], Sequence[tuple[int, ...]]]  # choices by the dimensions that they are of
+Named: TypeAlias = tuple[Constraint, Sequence[int]]  # with the dimensions that it names
 _STEPS = 100  # partial points that are tried for each cell that is allowed
 _EVERY = 1024
 
@@ -80,12 +82,9 @@ class Space:
         found: list[Point] = []
         for names, parts in zip(self.cells, self._parts, strict=True):
             choices = []
-            for chosen in product(*parts.values()):
-                choice: list[int | None] = [None] * len(self.dimensions)
-                for dimensions, values in zip(parts, chosen, strict=True):
-                    for dimension, value in zip(dimensions, values, strict=True):
-                        choice[dimension] = value
-                choices.append(choice)
+            for values in product(*parts.values()):
+                chosen = dict(zip(chain(*parts), chain(*values), strict=True))
+                choices.append([chosen.get(dimension) for dimension in range(len(self.dimensions))])
             choices.sort(key=lambda choice: [-1 if one is None else one for one in choice])
             found += [Point(number, *names, tuple(choice)) for number, choice in enumerate(choices, len(found))]
         return tuple(found)
@@ -102,12 +101,10 @@ class Space:
                 yield dimension, dimension.values[one]
 
     @cached_property
-    def _parts(self) -> list[dict[tuple[int, ...], Sequence[tuple[int, ...]]]]:
+    def _parts(self) -> list[Parts]:
         return [self._parts_of(*names, dimensions) for names, dimensions in self.cells.items()]
 
-    def _parts_of(
-        self, workload: str, fabric: str, own: tuple[int, ...]
-    ) -> dict[tuple[int, ...], Sequence[tuple[int, ...]]]:
+    def _parts_of(self, workload: str, fabric: str, own: tuple[int, ...]) -> Parts:
         """Return the choices that keep the constraints, apart for each set of dimensions that constraints connect."""
         numbers = {self.dimensions[one].name: one for one in own}
         given = {**self.constants, WORKLOAD: workload, FABRIC: fabric}
@@ -120,7 +117,7 @@ class Space:
         for _, named in applying:
             joined = [group for group in groups if group & set(named)]
             groups = [group for group in groups if not group & set(named)] + ([set().union(*joined)] if joined else [])
-        parts: dict[tuple[int, ...], Sequence[tuple[int, ...]]] = {}  # whose product has the points of the cell
+        parts: Parts = {}  # whose product has the points of the cell
         for group in sorted(groups, key=min):
             mine = [(constraint, named) for constraint, named in applying if named and named[0] in group]
             dimensions = tuple(sorted(group))
@@ -130,10 +127,7 @@ class Space:
         return parts
 
     def _solutions(
-        self,
-        dimensions: tuple[int, ...],
-        constraints: Sequence[tuple[Constraint, Sequence[int]]],
-        given: Mapping[str, Any],
+        self, dimensions: tuple[int, ...], constraints: Sequence[Named], given: Mapping[str, Any]
     ) -> Iterator[tuple[int, ...]]:
         """Yield the choices of ``dimensions`` that keep ``constraints``, each checked once all of its names are set."""
         due: list[list[Constraint]] = [[] for _ in dimensions]
