@@ -1,7 +1,5 @@
 """Predicts collectives that were timed alone: simulates them on the fabric that stands for the system."""
 
-from typing import Any
-
 import numpy as np
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
@@ -17,13 +15,8 @@ from fredfw.units import counted
 from fredfw.validation.points import SENDRECV, CollectivePoint, pattern_of
 from fredfw.validation.transports import TOPOLOGY, Predictor, Transports, fabric
 
-# By which data sheets are usually judged: for transports that name no library. "auto" would try many more, which takes
-# minutes and finds what no library has.
-_USUAL: tuple[str | dict[str, Any], ...] = (
-    "direct",
-    "ring",
-    *({"name": "hierarchical", "chunks": chunks} for chunks in (1, 8)),
-)
+# What data sheets are judged by, for transports that name no library; "auto" takes minutes and finds what none has.
+_USUAL = "direct", "ring", {"name": "hierarchical", "chunks": 1}, {"name": "hierarchical", "chunks": 8}
 
 
 class Collectives(Predictor):
@@ -46,9 +39,12 @@ class Collectives(Predictor):
             raise InputError(message, key=point.where, accepted=f"at most {each} on each")
 
     def _predicted(self, point: CollectivePoint) -> float:
-        bench, group = self._bench(point), self._group(point)
+        bench, each = self._bench(point), point.ranks // point.nodes
+        group = np.concatenate([one[:each] for one in self._nodes(point)[: point.nodes]])
         if point.pattern == SENDRECV:
-            group = _farthest(group, point.ranks // point.nodes)
+            # The two neighbours that are farthest apart: as all ranks send at once, and each link carries one message
+            # each way, the slowest message, which is that between nodes, has its links for itself.
+            group = group[each - 1 : each + 1] if len(group) > each else group[:2]
         request = CollectiveRequest(pattern_of(point.pattern), len(group), point.size)
         with placed(key=point.where):
             return bench.collective(request, group, EXACT).duration
@@ -65,11 +61,9 @@ class Collectives(Predictor):
 
     def _algorithms(self, fabric: Fabric) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
         """Return what a point may be served by: what the library of the transport has, where it names any."""
-        registries = self._plugins
-        usual = tuple(
-            configure.choose(one, registries.collectives, registries=lambda: registries.registries) for one in _USUAL
-        )
-        found = Simulator(fabric).automatic(registries.collectives)
+        known, registries = self._plugins.collectives, lambda: self._plugins.registries
+        usual = tuple(configure.choose(one, known, registries=registries) for one in _USUAL)
+        found = Simulator(fabric).automatic(known)
         for pattern in Pattern:
             if answers.algorithms(fabric.defaults.transport, str(pattern)) is None:
                 found[pattern] = usual
@@ -82,20 +76,9 @@ class Collectives(Predictor):
         nodes = [np.flatnonzero(servers == one) for one in np.unique(servers)]
         return nodes if len(nodes) > 1 else np.array_split(nodes[0], point.nodes)
 
-    def _group(self, point: CollectivePoint) -> IntArray:
-        return np.concatenate([one[: point.ranks // point.nodes] for one in self._nodes(point)[: point.nodes]])
-
 
 def presets(plugins: PluginManager) -> tuple[str, ...]:
     """Return the presets of the topology ``cluster``, which may be systems; none where it is not installed."""
     if TOPOLOGY not in plugins.topologies:
         return ()
     return tuple(schema.settings(plugins.topologies.get(TOPOLOGY))["preset"].accepted.split(", "))
-
-
-def _farthest(group: IntArray, each: int) -> IntArray:
-    """Return the two neighbours of a ring that are farthest apart: ranks that follow each other in different nodes."""
-    # All ranks send to the next one at once, so that each link carries one message each way: the slowest message, which
-    # is that between nodes, has its links for itself.
-    pair: IntArray = group[each - 1 : each + 1] if len(group) > each else group[:2]
-    return pair

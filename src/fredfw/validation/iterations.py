@@ -29,12 +29,11 @@ FITTED = (  # the rows that something of the accelerators was fitted to
 
 REQUIRED = "nodes", "seconds"
 _OWN = (*REQUIRED, "set", "system", "npu", "source")
-_ROOM = "1 PB"
+_ROOM = "1 PB"  # what was measured did fit, whatever an estimate of its memory says
 # Which of a source's rows are predicted where not all are wanted: no long pipelines, and every n-th of a long table.
 _LONG = 2_000
 _EVERY = {"several nodes": 12, "one node": 48}
-# What communication libraries do, by rank order. Gathers of weights that are sharded over all ranks pass one NIC of
-# each node.
+# As communication libraries do, by rank order: gathers of weights sharded over all ranks pass one NIC of each node.
 _COLLECTIVES = {"all-reduce": ["hierarchical", "ring"], "default": ["ring", "direct"]}
 
 
@@ -152,7 +151,6 @@ class Iterations(Predictor):
                 workload["pp_transfer"] = "scatter-gather"
         tables = {
             "baseline": "system",
-            # What was measured did fit, whatever an estimate of its memory says.
             "npu": {"memory": _ROOM, **({"preset": point.npu} if point.npu else {})},
             "fabrics": {
                 "system": {

@@ -27,8 +27,7 @@ _COLUMNS = re.compile(r"#\s+size\s+count\s+type\b")
 _UNITS = re.compile(r"#\s+\(")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\S+\s+\[[^\]]*\]\s*(.*)")
 _BEGIN = re.compile(r"#\s*(nThread|nccl-tests version)\b")
-# How many values were not what the operation should give; "N/A" where nothing was checked.
-_WRONG, _RIGHT = "#wrong", ("0", "N/A")
+_WRONG, _RIGHT = "#wrong", ("0", "N/A")  # how many values are not what they should be; "N/A" where none was checked
 _LIBRARY = re.compile(r"\bnccl-library=(\S+)|\bNCCL version (\S+)")
 
 
@@ -56,20 +55,15 @@ def rows(text: str, pattern: str | None = None) -> Iterator[tuple[int, dict[str,
         elif _COLUMNS.match(line):
             columns = line.lstrip("# ").split()
         elif columns and _UNITS.match(line):
-            _check_units(number, line)
+            for unit, accepted in zip(re.findall(r"\(([^)]*)\)", line), ("B", "elements", "us", "GB/s"), strict=False):
+                if unit != accepted:
+                    raise InputError(f"the unit {unit!r} is not read", key=f"line {number}", accepted=accepted)
         elif columns and line[:1].isdigit():
             started = True
             known = {"library": "", **({} if pattern is None else {"collective": pattern}), **told}
             cells = {**known, **_cells(f"line {number}", columns, line.split(), hosts, known)}
             if cells["size_B"] != "0":  # what is left of a small buffer that was to be divided among the ranks
                 yield number, cells
-
-
-def _check_units(number: int, line: str) -> None:
-    units = re.findall(r"\(([^)]*)\)", line)
-    for unit, accepted in zip(units, ("B", "elements", "us", "GB/s"), strict=False):
-        if unit != accepted:
-            raise InputError(f"the unit {unit!r} is not read", key=f"line {number}", accepted=accepted)
 
 
 def _cells(

@@ -24,17 +24,11 @@ if TYPE_CHECKING:  # which brings the workloads
 
 NODE, CLUSTER = "node", "cluster"
 _MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100
-# nccl-tests rounds sizes down to a multiple of the ranks.
-_NEAR = 0.01
+_NEAR = 0.01  # nccl-tests rounds sizes down to a multiple of the ranks
 SENDRECV = "sendrecv"  # nccl-tests' send and receive: every rank sends to the next one, the last one to the first
 
 _BOUNDS = 2**16, 2**20, 2**25
-SIZE_CLASSES = (
-    "to 64 KiB",
-    "64 KiB to 1 MiB",
-    "1 to 32 MiB",
-    "above 32 MiB",
-)  # of buffers, bounds included
+SIZE_CLASSES = ("to 64 KiB", "64 KiB to 1 MiB", "1 to 32 MiB", "above 32 MiB")  # of buffers, bounds included
 WORK_CLASSES = ("to 1 GFLOP", "1 to 100 GFLOP", "above 100 GFLOP")  # of kernels
 
 

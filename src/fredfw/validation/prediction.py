@@ -37,7 +37,12 @@ def validate(
     checks = predictors(means, transports)
     for point in points:
         checks[point.kind].check(point)
-    choice = Choice(fidelity) if fidelity is not None else _choice(points, means, transports)
+    if fidelity is None:
+        different = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
+        specs = map(Iterations(means, transports).spec, different)
+        choice = means.choose([*specs], names=[one.where for one in different])
+    else:
+        choice = Choice(fidelity)
     fidelity = choice.fidelity
     usual = predictors(means, transports, fidelity)
     ideal = predictors(means, Transports(plugins, IdealTransport.name), fidelity, bare=True)
@@ -79,9 +84,3 @@ def validate(
     measured = {system.preset for system in (*systems().values(), *(point.system for point in points))}
     unvalidated = tuple(one for one in presets(plugins) if one not in measured) if len(collectives) else ()
     return Validation(models, tuple(found), left_out, unvalidated, fidelity, choice.reason)
-
-
-def _choice(points: Sequence[Point], means: Means, transports: Transports) -> Choice:
-    iterations = Iterations(means, transports)
-    found = {one.same: one for one in points if isinstance(one, IterationPoint)}.values()
-    return means.choose([*map(iterations.spec, found)], names=[one.where for one in found])

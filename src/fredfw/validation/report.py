@@ -45,7 +45,6 @@ def validation_report(validation: Validation) -> list[Part]:
         rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
         title = f"Predictions of a {by} by a fit without it"
         report += [GAP, Heading(title), GAP, _table(("without", *_KEYS[:2]), errors, rows)]
-    cited = _cited(validation)
     return [
         *report,
         GAP,
@@ -58,7 +57,7 @@ def validation_report(validation: Validation) -> list[Part]:
         *notes_of(validation.notes),
         *(
             Line(f"{Status.MEASURED} by {name}: {cite}" if cite else f"{Status.MEASURED}: {name}")
-            for name, cite in cited
+            for name, cite in _cited(validation)
         ),
     ]
 

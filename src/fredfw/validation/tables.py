@@ -5,6 +5,7 @@ Sizes are bytes and times are microseconds, as the names of the columns say.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import starmap
 from typing import TypeVar
 
@@ -134,7 +135,7 @@ def _seconds(line: Line, reading: Reading) -> float:
     times = {column: line.seconds(column) for column in columns if line[column]}
     if not times:
         raise line.refusal("time_us", "there is no time", TIME)
-    return times[columns[reading.in_place]] if columns[reading.in_place] in times else next(iter(times.values()))
+    return times.get(columns[reading.in_place], next(iter(times.values())))
 
 
 def _check_bandwidths(line: Line, pattern: str, ranks: int, algbw: float) -> None:
@@ -167,10 +168,7 @@ def system_of(line: Line, nodes: int, reading: Reading) -> System:
 
 def _stated(line: Line, nodes: int, system: System, reading: Reading) -> str:
     """Return what ``line`` calls its system, where that is known to be another one; other names are anybody's."""
-    if reading.own is not None:
-        return ""
-    try:
-        other = find_system(line["system"], nodes, reading.presets)
-    except InputError:
-        return ""
-    return "" if other.name == system.name else line["system"]
+    with suppress(InputError):
+        if reading.own is None and find_system(line["system"], nodes, reading.presets).name != system.name:
+            return line["system"]
+    return ""

@@ -84,5 +84,4 @@ def fabric(system: System, nodes: int, plugins: PluginManager) -> Fabric:
     if system.fabric is not None:
         return built(system.fabric.topology).with_defaults(name=system.name, **system.fabric.slots)
     fields = {"preset": system.preset, "nodes": nodes}
-    topology = configure.build(plugins.topologies.get(TOPOLOGY), fields, registries=lambda: plugins.registries)
-    return built(topology)
+    return built(configure.build(plugins.topologies.get(TOPOLOGY), fields, registries=lambda: plugins.registries))
