@@ -106,7 +106,12 @@ class Framework:
                 f"{algorithm!r} is not a name", key="algorithm", accepted="a name; options are keyword arguments"
             )
         members = members_of(group, fabric)
-        request = CollectiveRequest(pattern_of(pattern), len(members), _size(size), root)
+        kind = pattern_of(pattern)
+        with placed(key="size"):
+            buffer = parse(size, Unit.BYTES)
+        if buffer <= 0:
+            raise InputError(f"{size!r} is not a size", key="size", accepted="more than 0 bytes")
+        request = CollectiveRequest(kind, len(members), buffer, root)
         choice = _allowed(called(fidelity), "the collective", transfers_of(request.pattern, request.ranks))
         bench = self._bench(fabric, algorithm, options, as_choice(auto_effort, CLOSE, "auto_effort"))
         try:
@@ -527,14 +532,6 @@ def _allowed(fidelity: str | None, what: str, count: int) -> Choice:
 def _explained(result: _Result, choice: Choice) -> _Result:
     """Return ``result``, with a note where it is not exact and nobody has asked for that."""
     return evolve(result, notes=(*result.notes, choice.reason)) if choice.reason else result
-
-
-def _size(value: float | str) -> float:
-    with placed(key="size"):
-        size = parse(value, Unit.BYTES)
-    if size <= 0:
-        raise InputError(f"{value!r} is not a size", key="size", accepted="more than 0 bytes")
-    return size
 
 
 def _chosen(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:

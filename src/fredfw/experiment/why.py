@@ -27,8 +27,7 @@ RATES = "rates that no flow may exceed"  # what the transport or the admission a
 NETWORK = "network"  # what bounds communication where nothing more is known
 TOGETHER = " and "  # between tiers that bound the same equally: neither alone makes it faster
 BEGINNING, DEPENDENCY, BUSY, MEMBER = "beginning", "dependency", "busy rank", "last member"
-# Relative; what differs by less is rounding.
-_EXACT = 1e-9
+_EXACT = 1e-9  # relative; what differs by less is rounding
 _NUMBER = re.compile(r"\d+")
 _NO_LABELS: Mapping[str, FloatArray] = MappingProxyType({})
 

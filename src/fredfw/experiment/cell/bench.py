@@ -26,8 +26,7 @@ from fredfw.units import Unit, render
 from fredfw.workloads import Kernels, TaskGraph
 from fredfw.workloads.labels import WAITING
 
-# An iteration must be accounted for to this relative accuracy.
-_EXACT = 1e-9
+_EXACT = 1e-9  # the relative accuracy to which an iteration must be accounted for
 _MET = (
     "parts of the schedule met while their repetitions were simulated as one, so the time is an approximation; "
     "--fidelity exact simulates each repetition"
@@ -126,29 +125,22 @@ class Bench:
             notes = (*variation_notes(pace), *(() if changes is None else changes.notes))
             if timeline.graph is iteration.graph:
                 notes = (*block_notes(iteration.graph, possible(fidelity, network)), *notes)
-            found = self._result(iteration, executor, network, timeline, fidelity, notes, attribution=attribution)
+            notes = (*notes, *fidelity_notes(fidelity, network))
+            found = self._result(executor, network, timeline, notes, attribution=attribution)
             watch(found)
             return _restarted(found, ends, run) if ends else found
 
         return once(0) if runs == 1 else over(once, runs)
 
     def _result(
-        self,
-        iteration: Iteration,
-        executor: Executor,
-        network: FlowNetwork,
-        timeline: Timeline,
-        fidelity: str,
-        notes: tuple[str, ...],
-        *,
-        attribution: bool,
+        self, executor: Executor, network: FlowNetwork, timeline: Timeline, notes: tuple[str, ...], *, attribution: bool
     ) -> GraphResult:
         by_label = dict(sorted(network.link_bytes().items()))
         link_bytes = sum(by_label.values(), np.zeros(len(self.fabric.bandwidths)))
         return GraphResult(
             fabric=self.fabric,
             timeline=timeline,
-            placement=iteration.places,
+            placement=executor.tasks.placement,
             seconds=timeline.duration,
             breakdown=timeline.breakdown if attribution else {},
             bytes_by_cause={label: float(loads.sum()) for label, loads in by_label.items()},
@@ -161,7 +153,6 @@ class Bench:
             notes=(
                 *self.fabric.notes,
                 *notes,
-                *fidelity_notes(fidelity, network),
                 *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
                 *answers.notes_of_transport(self.fabric.defaults.transport, self.fabric),
                 *_notes(network),

@@ -251,10 +251,8 @@ class Runner:
         tiers = () if on.memories is None else on.memories.tiers
         sends = injection_bandwidth(on, np.arange(len(on.npus)))
         system = System(len(on.npus), len(on.controllers), tiers, sends, fabric.name)
-        jobs: tuple[Part, ...] = ()
         with self._placed(workload.key):
-            if isinstance(model, Jobs):
-                jobs = model.parts(system)
+            jobs = model.parts(system) if isinstance(model, Jobs) else ()
             mesh = workload_answers.mesh(model, system)
         try:
             if jobs:

@@ -119,12 +119,8 @@ class ScaledTransport(Transport):
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         known = costs(self.base, call, fabric)
-        return evolve(
-            known,
-            launch=known.launch * self.factor,
-            step=_times(known.step, self.factor),
-            message=_times(known.message, self.factor),
-        )
+        step, message = (_times(one, self.factor) for one in (known.step, known.message))
+        return evolve(known, launch=known.launch * self.factor, step=step, message=message)
 
 
 def _times(value: ByTier, factor: float) -> ByTier:

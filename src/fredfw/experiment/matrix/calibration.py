@@ -13,8 +13,7 @@ from fredfw.experiment.matrix.comparison import speedup
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.plugin.manager import PluginManager
 
-# Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
-LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
+LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4  # of the scales that are tried, relative to the roofline
 _STEPS = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
 _SCALES = [LOWEST * (HIGHEST / LOWEST) ** (step / _STEPS) for step in range(_STEPS + 1)]
 _RELATIVE = 1e-9

@@ -12,15 +12,7 @@ from fredfw.errors import FredfwError, InputError, Interrupted
 from fredfw.experiment import results
 from fredfw.experiment.cell.runner import Runner, merged
 from fredfw.experiment.file.checks import check_causes, error_of, labels_of_sharing
-from fredfw.experiment.file.spec import (
-    AnyOutline,
-    Experiment,
-    FabricSpec,
-    SavingSpec,
-    WorkloadSection,
-    WorkloadSpec,
-    covered,
-)
+from fredfw.experiment.file.spec import AnyOutline, Experiment, FabricSpec, SavingSpec, WorkloadSpec, covered
 from fredfw.experiment.results import Cell, Comparison, Failure, RunResult, Status, shared
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Share, outcome, refused
 from fredfw.fidelities import ESTIMATE, EXACT
@@ -30,10 +22,8 @@ from fredfw.workloads import Work
 from fredfw.workloads.labels import COMPUTE
 
 _STILL_FITS = 0.0005  # how near its target a calibrated cell must be
-
 _KEPT = 1_000_000  # how many tasks and links are kept of cells whose transfers are counted before they run
-# How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
-_COMPARABLE = 2.0 * (1 + 1e-9)
+_COMPARABLE = 2.0 * (1 + 1e-9)  # times the bandwidth of the baseline's NPUs that need no note; a sum may be rounded
 
 
 def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None, strict: bool = False) -> Comparison:
@@ -62,8 +52,7 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
     failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
     before = means.hits
 
-    def comparison(*, interrupted: bool = False) -> Comparison:
-        shown = _finished(experiment, found, failures) if interrupted else found
+    def comparison(shown: Mapping[tuple[str, str], Cell]) -> Comparison:
         counters = [cell.statistics for cell in found.values()]
         return assemble(experiment, shown, counters, choice.reason, failures, stored=means.hits - before)
 
@@ -82,12 +71,12 @@ def compare(experiment: Experiment, means: Means, *, fidelity: str | None = None
     except KeyboardInterrupt:
         if not found:
             raise
-        raise Interrupted(comparison(interrupted=True)) from None
+        raise Interrupted(comparison(_finished(experiment, found, failures))) from None
     if not found:
         raise here.error(next(iter(failures.values())))
     if means.workers is not None:
         check_causes(experiment, {key: cell.breakdown for key, cell in found.items()})
-    return comparison()
+    return comparison(found)
 
 
 class _Here:
@@ -207,14 +196,18 @@ def assemble(
             continue
         cell, baseline = cells[key], cells.get(outline.baseline_of(workload, fabric))
         faster = None if baseline is None else speedup(baseline, cell, outline.file)
-        status = _status(workload, fabric.name)
+        # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
+        fitted, fit = workload.fitted and workload.compute_scale != 1.0, workload.calibration
+        if fit is not None and not (fitted and fit.fabric == fabric.name):
+            fit = None  # is not one of this cell
+        status = Status.PREDICTED if fitted else Status.SIMULATED
         reference = references.get((workload.name, fabric.name))
         own = {
             "baseline": fabric.baseline,
             "speedup": faster,
             "reference_speedup": reference.speedup if reference else None,
             "reference_source": reference.source if reference else None,
-            "status": status,
+            "status": status if fit is None else Status.CALIBRATED,
             "npus": len(cell.placement),
             "compute_scale": workload.compute_scale,
             "fidelity": cell.provenance["fidelity"],
@@ -222,7 +215,7 @@ def assemble(
                 *cell.notes,
                 *(() if baseline is None else _unlike(cell, baseline)),
                 *(uneven.get((workload.template, fabric.name)) or _other_work(cell, baseline)),
-                *(_outdated(workload, faster) if status is Status.CALIBRATED and faster else ()),
+                *(_outdated(fit.speedup, faster) if fit is not None and faster else ()),
             ),
             "baseline_workload": outline.baseline_of(workload, fabric)[0],
         }
@@ -253,24 +246,33 @@ def _saving(outline: AnyOutline, index: int, spec: SavingSpec, cells: Mapping[tu
         return cell.seconds if spec.part is None else cell.breakdown[spec.part]
 
     pairs = outline.pairs(spec)
-    groups: dict[tuple[str, ...], list[tuple[Mapping[str, Any], float]]] = {}
+    shares: dict[tuple[str, ...], list[float]] = {}
+    at: dict[tuple[str, ...], dict[str, Any]] = {}
     for pair in pairs:
         if (over := seconds(pair.workload, pair.over)) == 0:
             message = f"{pair.workload!r} spends no time on {spec.part} on {pair.over!r}"
             accepted = "fabrics and workloads with something to save over"
             message += ", so nothing can be saved over it"
             raise InputError(message, file=outline.file, key=f"savings[{index}]", accepted=accepted)
-        share = 1 - seconds(pair.workload, pair.of) / over
-        groups.setdefault(spec.group(pair.settings), []).append((pair.settings, share))
+        group = spec.group(pair.settings)
+        shares.setdefault(group, []).append(1 - seconds(pair.workload, pair.of) / over)
+        at.setdefault(group, {key: pair.settings[key] for key in spec.by})
     references = {spec.group(one.at): (one.saving, one.source) for one in spec.references if not spec.is_claim(one)}
-    means = tuple(_group(spec, members, references.get(key)) for key, members in groups.items())
-    claims = [(one.saving, one.source) for one in spec.references if spec.is_claim(one)]
+    means = tuple(
+        results.SavingGroup(
+            at[group], math.fsum(own) / len(own), min(own), max(own), len(own), *references.get(group, (None, None))
+        )
+        for group, own in shares.items()
+    )
+    claims = [one for one in spec.references if spec.is_claim(one)]
     return results.Saving(
         **shared(spec, results.Saving)
         | {
             "workloads": tuple(dict.fromkeys(pair.workload for pair in pairs)),
             "groups": means,
-            "claims": tuple(results.SavingClaim(*claim, _between(spec, means, claim[0])) for claim in claims),
+            "claims": tuple(
+                results.SavingClaim(one.saving, one.source, _between(spec, means, one.saving)) for one in claims
+            ),
         }
     )
 
@@ -284,22 +286,6 @@ def _between(spec: SavingSpec, groups: Sequence[results.SavingGroup], claimed: f
         (one.at[key], other.at[key])
         for one, other in pairwise(groups)
         if min(one.saving, other.saving) <= claimed <= max(one.saving, other.saving)
-    )
-
-
-def _group(
-    spec: SavingSpec, members: list[tuple[Mapping[str, Any], float]], published: tuple[float, str] | None
-) -> results.SavingGroup:
-    shares = [share for _, share in members]
-    reference, source = published or (None, None)
-    return results.SavingGroup(
-        at={key: members[0][0][key] for key in spec.by},
-        saving=math.fsum(shares) / len(shares),
-        lowest=min(shares),
-        highest=max(shares),
-        pairs=len(shares),
-        reference=reference,
-        reference_source=source,
     )
 
 
@@ -380,17 +366,7 @@ def _amounts(works: Sequence[Work]) -> tuple[str, list[float]]:
     return "tokens", tokens
 
 
-def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:
-    assert workload.calibration is not None  # as in every calibrated cell
-    target = workload.calibration.speedup
+def _outdated(target: float, speedup: float) -> tuple[str, ...]:
     if abs(speedup / target - 1) <= _STILL_FITS:
         return ()
     return (f"compute_scale gives {speedup:.4g} here, not the {target:g} it was fitted to: run fredfw calibrate",)
-
-
-def _status(workload: WorkloadSection, fabric: str) -> Status:
-    # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
-    if not workload.fitted or workload.compute_scale == 1.0:
-        return Status.SIMULATED
-    fits = workload.calibration is not None and workload.calibration.fabric == fabric
-    return Status.CALIBRATED if fits else Status.PREDICTED

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 
 from fredfw.errors import FredfwError, InputError, PluginError, SimulationError
 from fredfw.experiment import results
@@ -16,7 +17,8 @@ from fredfw.plugin.answers import built
 _EXACT = 1e-9  # what makes no difference is told apart from rounding
 _STEP = 1.01  # what a derivative is measured with
 
-Seconds = Mapping[tuple[str, str], float]  # of cells, by workload and fabric
+Names = tuple[str, str]  # of the workload and the fabric of a cell
+Seconds = Mapping[Names, float]
 
 
 def check_share(share: float) -> float:
@@ -33,12 +35,7 @@ def check_factor(factor: float, *, key: str = "factor") -> float:
 
 
 def simulate(
-    experiment: Experiment,
-    means: Means,
-    variations: Sequence[Variation],
-    *,
-    cells: Collection[tuple[str, str]],
-    fidelity: str,
+    experiment: Experiment, means: Means, variations: Sequence[Variation], *, cells: Collection[Names], fidelity: str
 ) -> list[Seconds]:
     """Return for each variation the iteration times of those of ``cells`` that it concerns; raises where one fails."""
     nominal = [
@@ -54,7 +51,7 @@ def simulate(
         for spec in nominal
         if variation.fabric in (None, spec.fabric)
     ]
-    found: list[dict[tuple[str, str], float]] = [{} for _ in variations]
+    found: list[dict[Names, float]] = [{} for _ in variations]
     with means.outcomes([spec for _, spec in specs], means.progress) as outcomes:
         for place, result in outcomes:
             number, spec = specs[place]
@@ -107,7 +104,10 @@ def of_comparison(
 ) -> results.Sensitivity:
     """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed."""
     nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
-    variations = list(_variations(experiment, share, {row.fabric for row in comparison.rows}))
+    used = {row.fabric for row in comparison.rows}
+    machines = [one for one in experiment.fabrics if one.name in used]
+    changes = [*((one.name, name) for one in machines for name in parameters(_machine(one))), (None, COMPUTE)]
+    variations = [Variation(*change, factor) for change in changes for factor in (1 - share, 1 + share)]
     runs = simulate(experiment, means, variations, cells=nominal, fidelity=comparison.rows[0].fidelity)
     found = [(one, {**nominal, **seconds}) for one, seconds in zip(variations, runs, strict=True)]
     return results.Sensitivity(
@@ -144,14 +144,6 @@ def _blamed_on(variation: Variation) -> Iterator[None]:
         raise SimulationError(f"{variation}: {error}") from error
 
 
-def _variations(experiment: Experiment, share: float, used: Collection[str]) -> Iterator[Variation]:
-    factors = 1 - share, 1 + share
-    for spec in (one for one in experiment.fabrics if one.name in used):
-        for parameter in parameters(_machine(spec)):
-            yield from (Variation(spec.name, parameter, factor) for factor in factors)
-    yield from (Variation(None, COMPUTE, factor) for factor in factors)
-
-
 def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[results.Effect]:
     for (workload, fabric), seconds in nominal.items():
         effects = []
@@ -185,15 +177,13 @@ def _flips(
     for row in comparison.rows:
         fabrics.setdefault(row.workload, []).append(row.fabric)
     for workload, names in fabrics.items():
-        ranked = sorted(names, key=lambda fabric: nominal[workload, fabric])
-        for place, faster in enumerate(ranked):
-            for slower in ranked[place + 1 :]:
-                if nominal[workload, slower] <= nominal[workload, faster] * (1 + _EXACT):
-                    continue  # they are equal
-                causes = [
-                    str(variation)
-                    for variation, seconds in found
-                    if seconds[workload, slower] < seconds[workload, faster] * (1 - _EXACT)
-                ]
-                if causes:
-                    yield results.Flip(workload, faster, slower, tuple(causes))
+        for faster, slower in combinations(sorted(names, key=lambda fabric: nominal[workload, fabric]), 2):
+            if nominal[workload, slower] <= nominal[workload, faster] * (1 + _EXACT):
+                continue  # they are equal
+            causes = [
+                str(variation)
+                for variation, seconds in found
+                if seconds[workload, slower] < seconds[workload, faster] * (1 - _EXACT)
+            ]
+            if causes:
+                yield results.Flip(workload, faster, slower, tuple(causes))
