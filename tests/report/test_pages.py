@@ -1,9 +1,5 @@
-import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,36 +183,3 @@ def test_what_cells_have_in_common_is_there_once() -> None:
     section = provenance([(name, {"npu": {"peak": 1}, "topology": {"name": name}}) for name in ("a", "b")])
     summaries = [part.summary for part in section.parts if isinstance(part, Details)]
     assert summaries == ["npu", "topology (2 different ones)"]
-
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="neither chromium nor google-chrome is installed")
-def test_a_browser_opens_it_without_error_or_request(comparison: Comparison, run: RunResult, tmp_path: Path) -> None:
-    # That errors and requests are found is shown by a page that has both.
-    (tmp_path / "bad.html").write_text("<script>nothing()</script><img src=http://127.0.0.1:9/x>")
-    errors, requests = opened(tmp_path / "bad.html")
-    assert errors
-    assert requests == {"http://127.0.0.1:9/x"}
-    for number, result in enumerate((swept(comparison), run)):
-        path = tmp_path / f"{number}.html"
-        path.write_text(HtmlExporter(command="fredfw").export(result))
-        assert opened(path) == ([], set())
-
-
-def opened(path: Path) -> tuple[list[str], set[str]]:
-    """Return what a browser writes on its console when it opens ``path``, and what the page asks a network for."""
-    log = path.with_suffix(".log")
-    options = ("headless", "no-sandbox", "disable-gpu", "disable-background-networking", "no-first-run", "dump-dom")
-    places = ("enable-logging=stderr", f"user-data-dir={path.with_suffix('.profile')}", f"log-net-log={log}")
-    command = [str(CHROMIUM), *(f"--{option}" for option in (*options, *places)), path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "<html" in done.stdout
-    found = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
-    # What the browser asks for by itself, such as updates, has an initiator that is not an origin.
-    asked = [one for one in found if one.get("initiator", "not an origin") != "not an origin"]
-    urls = {one["url"] for one in asked if not one["url"].startswith("file:")}
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line], urls
