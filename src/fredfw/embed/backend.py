@@ -3,7 +3,7 @@
 import io
 import math
 import pickle
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, NewType, TypeGuard, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, NewType, TypeGuard, TypeVar
 import numpy as np
 from attrs import define
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest
 from fredfw.embed.matching import Matching
 from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
@@ -39,10 +39,8 @@ T = TypeVar("T")
 
 _SENDS = "send {} from {!r} to {!r}, {:g} bytes"
 _SENDS_TAGGED = f"{_SENDS}, tag {{!r}}"
-# What a deadlock report lists at most.
-_LISTED = 10
-# Priorities are kept as numbers of 64 bits, which is more than enough.
-_CLASSES = 2**31
+_LISTED = 10  # what a deadlock report lists at most
+_CLASSES = 2**31  # priorities are kept as numbers of 64 bits, which is more than enough
 
 
 @define(eq=False)
@@ -316,9 +314,8 @@ class NetworkBackend:
         number = self._find_link(link)
         bandwidth = _parsed(value, Unit.BYTES_PER_SECOND, "value")
         if bandwidth <= 0:
-            raise InputError(
-                f"{value!r} is not a bandwidth", key="value", accepted="more than 0; fail_link closes a link"
-            )
+            accepted = "more than 0; fail_link closes a link"
+            raise InputError(f"{value!r} is not a bandwidth", key="value", accepted=accepted)
         self._links.bandwidths[number] = bandwidth
         if self._links.up[number]:
             self._links.widen(self._network, np.array([number]))
@@ -409,12 +406,10 @@ class NetworkBackend:
             raise InputError(f"{algorithm!r} is not an algorithm", key="algorithm", accepted="one, or the name of one")
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
-            auto = algorithm == "auto"
-            candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]
-            if auto:
+            if auto := algorithm == "auto":
                 candidates = self._simulator.automatic(self._algorithms.values())
             else:
-                candidates = {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
+                candidates = {None: (self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm,)}
             self._planners[key] = Planner(
                 self._simulator, candidates, fastest=auto, worthwhile=auto, others=self._others
             )
@@ -452,28 +447,19 @@ class NetworkBackend:
         self._links.up[number] = up
         rerouting = self._links.reroute(self._network, np.array([number]))
         self._paths.use(self._links.router)
-        note = f"{self.now:g} s: link {name} {'is back' if up else 'failed'}"
-        if rerouting.moved:
-            note += f"; {counted(rerouting.moved, 'flow')} under way took another path"
-            if not isinstance(self._network.admission, AlwaysStart):
-                note += ", as if circuits or wavelengths were free there"
-        if rerouting.stranded:
-            note += f"; no path is left for {', '.join(rerouting.stranded)}"
-        self._notes.append(note)
+        is_open = isinstance(self._network.admission, AlwaysStart)
+        told = rerouting.told("" if is_open else ", as if circuits or wavelengths were free there")
+        self._notes.append(f"{self.now:g} s: link {name} {'is back' if up else 'failed'}{told}")
 
     def __getstate__(self) -> dict[str, Any]:
-        operations = [one for one in self._operations.values() if one.on_complete]
-        try:
-            _try_to_pickle([one.on_complete for one in operations])
-        except Exception:  # whatever an object's own methods raise
-            for one in operations:
-                try:
-                    _try_to_pickle(one.on_complete)
-                except Exception as error:
-                    message = f"the callback {one.on_complete!r} of {one.what} cannot be pickled: {error}"
-                    accepted = "functions of a module, methods of objects that can be pickled, partials of these"
-                    raise InputError(message, key="on_complete", accepted=accepted) from error
-            raise
+        probe = _Probe(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL)  # what callbacks share it pickles once
+        for one in self._operations.values():
+            try:
+                probe.dump(one.on_complete)
+            except Exception as error:  # whatever an object's own methods raise
+                message = f"the callback {one.on_complete!r} of {one.what} cannot be pickled: {error}"
+                accepted = "functions of a module, methods of objects that can be pickled, partials of these"
+                raise InputError(message, key="on_complete", accepted=accepted) from error
         return self.__dict__.copy()
 
 
@@ -482,10 +468,6 @@ class _Probe(pickle.Pickler):
 
     def persistent_id(self, obj: Any) -> int | None:
         return 0 if isinstance(obj, NetworkBackend) else None
-
-
-def _try_to_pickle(what: object) -> None:
-    _Probe(io.BytesIO(), protocol=pickle.HIGHEST_PROTOCOL).dump(what)
 
 
 def _nothing() -> None:

@@ -92,7 +92,6 @@ class Desk:
     def __init__(self, network: FlowNetwork) -> None:
         self._network = network
         self._admission = network.admission
-        self._takes_all = isinstance(network.admission, AlwaysStart)
         memories, links = network.fabric.memories, network.fabric.network.sources
         # Links that it decides about, which come first; flows over others, of memories, start at once.
         self._controlled = math.inf if memories is None else len(links)
@@ -144,7 +143,7 @@ class Desk:
 
     def _active(self) -> Sequence[FlowSet]:
         """What runs on links that the admission knows, where that matters to it."""
-        if self._takes_all:
+        if isinstance(self._admission, AlwaysStart):
             return ()
         running = tuple(self._network._active.values())
         return running if self._controlled == math.inf else tuple(one for one in running if not self._is_outside(one))

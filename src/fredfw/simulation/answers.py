@@ -49,8 +49,7 @@ from fredfw.simulation.sharing import (
 from fredfw.typing import BoolArray, FloatArray
 from fredfw.units import Unit, render
 
-# By how much a link may carry more than its capacity, relative: rounding, of single precision too.
-_OVER = 1e-6
+_OVER = 1e-6  # by how much a link may carry more than its capacity, relative: rounding, of single precision too
 
 
 def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
@@ -110,12 +109,10 @@ def held(dynamics: Dynamics, flows: ActiveFlows, capacities: FloatArray, now: fl
         raise asked.unexpected(answer, "fredfw.HeldRates")
     until: object = answer.until
     if not isinstance(until, int | float) or not until > now:
-        raise asked.wrong(
-            f"holds rates until {brief(until)} at {now!r}", "seconds since the simulation began, after now"
-        )
-    return HeldRates(
-        _checked(asked, answer.rates, flows.incidence, capacities, fabric, stands=until < math.inf), float(until)
-    )
+        accepted = "seconds since the simulation began, after now"
+        raise asked.wrong(f"holds rates until {brief(until)} at {now!r}", accepted)
+    rates = _checked(asked, answer.rates, flows.incidence, capacities, fabric, stands=until < math.inf)
+    return HeldRates(rates, float(until))
 
 
 def _check_load(asked: Asking, incidence: Incidence, rates: FloatArray, capacities: FloatArray, fabric: Fabric) -> None:
@@ -139,10 +136,8 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
     closed = np.bincount(incidence.flows, capacities[incidence.links] <= 0, len(incidence)) > 0
     able = ~closed if incidence.caps is None else ~closed & (incidence.caps > 0)
     if able.any():
-        raise asked.wrong(
-            f"gives none of {len(incidence)} flows a rate, and flow {int(able.argmax())} crosses no closed link",
-            "a flow that moves",
-        )
+        crosses = f"flow {int(able.argmax())} crosses no closed link"
+        raise asked.wrong(f"gives none of {len(incidence)} flows a rate, and {crosses}", "a flow that moves")
 
 
 def transport_flag(transport: Transport, name: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, cached_property, partial
 
 import numpy as np
 from attrs import frozen
@@ -15,7 +16,7 @@ from fredfw.fidelities import COMPRESSED
 from fredfw.keeping import kept
 from fredfw.simulation.bounds.collectives import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
-from fredfw.simulation.lowering import ScheduleFlows
+from fredfw.simulation.lowering import Rows, ScheduleFlows
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer
@@ -146,18 +147,18 @@ class Assignment:
 
     def seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
         """Return the seconds of computations and waits, 0 for others; the function takes flops, bytes and kernels."""
-        graph = self.graph
-        known: dict[tuple[float, float, int], float] = {}
-        found = []
-        rows = zip(self.kinds, graph.seconds.tolist(), graph.flops.tolist(), graph.kernels.tolist(), strict=True)
-        for task, (kind, given, flops, kernels) in enumerate(rows):
+        graph, found = self.graph, []
+
+        @cache
+        def of_work(flops: float, size: float, kernels: int) -> float:
+            return compute_seconds(flops, size, None if kernels < 0 else graph.kernel_tables[kernels])
+
+        work = zip(graph.flops.tolist(), self.bytes, graph.kernels.tolist(), strict=True)
+        for kind, times, given, what in zip(self.kinds, self.repeats, graph.seconds.tolist(), work, strict=True):
             seconds = given if kind in (COMPUTE, WAIT) else 0.0
-            if kind in (COMPUTE, WAIT) and given != given:  # it follows from what is computed
-                work = flops, self.bytes[task], kernels
-                if work not in known:
-                    known[work] = compute_seconds(*work[:2], None if kernels < 0 else graph.kernel_tables[kernels])
-                seconds = known[work]
-            found.append(seconds * self.repeats[task] if kind == COMPUTE else seconds)
+            if math.isnan(seconds):  # it follows from what is computed
+                seconds = of_work(*what)
+            found.append(seconds * times if kind == COMPUTE else seconds)
         return found
 
     def table(self, task: int) -> Groups:
@@ -220,26 +221,21 @@ class Assignment:
         return ScheduleFlows(self.lowering, schedule, nodes, by_rank, self.priority[label], label, times)
 
     def stream(self, task: int, part: Groups) -> FlowSet:
-        graph = self.graph
-        load, label = self.kinds[task] == LOAD, self.labels[task]
+        graph, label = self.graph, self.labels[task]
         volume, activity = self.bytes[task], None
-        ends: Sequence[IntArray] | IntArray
-        members: Sequence[IntArray] | IntArray
+        ends: Rows
+        members: Rows
         if graph.memories[task] < 0:
             table = graph.controller_tables[graph.controllers[task]]
             ends, members = self.fabric.controllers[table[part.which]][:, None], part.nodes
         else:
             ends, members, activity, stripes = self._served(task, part)
             volume /= stripes
+        is_load, priority, times = self.kinds[task] == LOAD, self.priority[label], self.repeats[task]
+        sources, destinations = (ends, members) if is_load else (members, ends)
+        operation = Operation.MULTICAST if is_load else Operation.REDUCE
         flows = self.lowering.stream(
-            ends if load else members,
-            members if load else ends,
-            Operation.MULTICAST if load else Operation.REDUCE,
-            volume,
-            activity=activity,
-            priority=self.priority[label],
-            label=label,
-            times=self.repeats[task],
+            sources, destinations, operation, volume, activity=activity, priority=priority, label=label, times=times
         )
         if len(flows.volumes) > len(ends):
             self._note_unicasts(task)
@@ -328,9 +324,6 @@ def _check_memories(graph: TaskGraph, fabric: Fabric) -> None:
     for index, name in enumerate(graph.memory_names):
         if name not in known:
             task = graph.names[int(np.argmax(graph.memories == index))]
-            raise UnknownNameError(
-                f"task {task!r} uses the memory tier {name!r}, which {fabric.name!r} does not have"
-                f"{nearest(name, known)}",
-                key="memories",
-                accepted=", ".join(known) or "a fabric with memories",
-            )
+            message = f"task {task!r} uses the memory tier {name!r}, which {fabric.name!r} does not have"
+            accepted = ", ".join(known) or "a fabric with memories"
+            raise UnknownNameError(f"{message}{nearest(name, known)}", key="memories", accepted=accepted)

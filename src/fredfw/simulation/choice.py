@@ -26,20 +26,13 @@ from fredfw.units import Unit, render
 
 CLOSE = {"normal": 1e-3, "low": 0.05}
 """By effort: a candidate that can be faster than the best so far by no more than this share is not simulated."""
-# To route so many flows takes so long that it is worth to know first how fast others are.
-_HEAVY = 1 << 20
-# Rounding: times that differ by no more than this share are equal.
-_EXACT = 1e-9
-# Of how many roundings of the clock a time is made at most.
-_TICKS = 1000
-# By what share the time of a call may differ from what its transport says before results have a note.
-_DIFFERENT = 0.01
-# How much slower than the fastest a plan may be that leaves more of the links to others.
-_MARGIN = 0.001
-# A candidate is simulated exactly where it has no more flows.
-_EXACT_FLOWS = 10_000_000
-# Where the fastest is chosen for more groups, nobody looks at their links, which takes time for each.
-_COMPARED = 1024
+_HEAVY = 1 << 20  # flows that take so long to route that it is worth to know first how fast others are
+_EXACT = 1e-9  # share by which equal times may differ, for rounding
+_TICKS = 1000  # roundings of the clock that a time is made of at most
+_DIFFERENT = 0.01  # share by which a call may take longer than its transport says before results have a note
+_MARGIN = 0.001  # how much slower than the fastest a plan may be that leaves more of the links to others
+_EXACT_FLOWS = 10_000_000  # that a candidate has at most where it is simulated exactly
+_COMPARED = 1024  # groups; where there are more, the fastest is chosen without a look at the links of each
 # What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
 # a hundredth of a comparison; the time to replay more grows faster than that to simulate it.
 _REPLAYED_RANKS = 32
@@ -303,15 +296,11 @@ class Planner:
             if unsure:
                 notes.append(_unsure(request, sorted(unsure)))
         rows = zip(self._serving(winner, request, views), winner.algorithms, views, place.classes, strict=True)
-        return [
-            self._compared(
-                self._sound(request, Plan(schedule, algorithm, seconds, slower, refused, tuple(notes)), view),
-                request,
-                groups[0],
-                fidelity,
-            )
-            for schedule, algorithm, view, groups in rows
-        ]
+        plans = []
+        for schedule, algorithm, view, groups in rows:
+            plan = self._sound(request, Plan(schedule, algorithm, seconds, slower, refused, tuple(notes)), view)
+            plans.append(self._compared(plan, request, groups[0], fidelity))
+        return plans
 
     def _refused(self, request: CollectiveRequest, views: Sequence[GroupView]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -456,7 +445,8 @@ class Planner:
 
         Where phases stay whole, repetitions are simulated one by one only if they meet others.
         """
-        small = is_exact(fidelity) and _flows(runs) <= _EXACT_FLOWS
+        flows = sum(phase.repeat * len(nodes) * len(phase) for schedule, nodes in runs for phase in schedule.phases)
+        small = is_exact(fidelity) and flows <= _EXACT_FLOWS
         if small and self._goes_by_rank:
             return self._simulate(runs, fidelity, limit)[0], True
         seconds, met = self._simulate(runs, COMPRESSED)
@@ -482,10 +472,6 @@ class Planner:
             return math.inf, 0
         held = ", ".join(sorted(set(network.stalled())))
         raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
-
-
-def _flows(runs: Sequence[tuple[Schedule, IntArray]]) -> int:
-    return sum(phase.repeat * len(nodes) * len(phase) for schedule, nodes in runs for phase in schedule.phases)
 
 
 def _reasons(reasons: Mapping[str, object]) -> str:

@@ -25,8 +25,7 @@ Bound = tuple[int, ...]
 
 Without links it is a rate that the transport or the admission lets no flow exceed.
 """
-# Relative: busy alike.
-_EXACT = 1e-9
+_EXACT = 1e-9  # relative: busy alike
 STREAM = "stream"
 """The algorithm of a load or store."""
 
@@ -222,10 +221,8 @@ class _Watch:
         self._bytes += load
         if not len(own):
             return _Time()
-        capped = 0.0
-        for limits in (caps, flows.caps):
-            if limits is not None:
-                capped = max(capped, float((flows.totals[own] / limits[own]).max()))
+        limits = (one[own] for one in (caps, flows.caps) if one is not None)
+        capped = max((float((flows.totals[own] / one).max()) for one in limits), default=0.0)
         links = np.unique(routes.links_of(own))
         self._used[links] = True
         slowest = int(own[routes.latencies[own].argmax()])

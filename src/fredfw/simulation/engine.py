@@ -3,7 +3,7 @@
 import ctypes
 import re
 import weakref
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int64, c_void_p
 from functools import cache
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fredfw_engine
+from fredfw.arrays import offsets
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.errors import SimulationError
@@ -112,10 +113,6 @@ def reals(values: object) -> FloatArray:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def offsets(parts: Sequence[Sized]) -> IntArray:
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
-
-
 def address(array: NDArray[Any] | None) -> int | None:
     return None if array is None else array.ctypes.data
 
@@ -196,8 +193,9 @@ class NativeSchedule(Kept):
             self.put(struct, source=rows.sources, destination=rows.destinations)
             for side, name in enumerate(("source", "destination") if rows.streams else ()):
                 parts = [stream[side] for stream in rows.streams]
-                self.put(struct, **{f"stream_{name}_offset": offsets(parts), f"stream_{name}": np.concatenate(parts)})
-                setattr(struct, f"stream_{name}s", sum(map(len, parts)))
+                sizes = [*map(len, parts)]
+                self.put(struct, **{f"stream_{name}_offset": offsets(sizes), f"stream_{name}": np.concatenate(parts)})
+                setattr(struct, f"stream_{name}s", sum(sizes))
             if turn >= 0 and schedule.policy == "smallest-first":
                 steps = 1 if schedule.uniform(phase) else phase.repeat  # else each repetition carries its own
                 carried = sum(float(schedule.row_bytes(phase, step).sum()) for step in range(steps))

@@ -7,6 +7,7 @@ busiest rank. Repeated blocks are scaled, as in a compressed simulation.
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 from attrs import define, field, frozen
@@ -61,15 +62,12 @@ class Estimator:
             self._end(task)
         latest = [float(np.max(ends)) for ends in self._ends]
         path, busiest = max(latest, default=0.0), self._busiest()
-        statistics = Statistics()
-        for _, _, one in self._alone.values():
-            statistics = statistics + one
         return Estimate(
             seconds=max(path, busiest),
             breakdown={COMPUTED: busiest} if busiest > path else self._breakdown(latest),
             energy=self._energy,
             algorithms=dict(sorted(self._tasks.algorithms.items())),
-            statistics=statistics.as_dict(),
+            statistics=sum((one for _, _, one in self._alone.values()), Statistics()).as_dict(),
             notes=tuple(self._tasks.notes.values()),
         )
 
@@ -91,10 +89,7 @@ class Estimator:
         else:
             alone, energy, _ = self._of(task)
             self._energy += energy
-            if isinstance(ready, float) and isinstance(alone, float):
-                ends = ready + alone
-            else:
-                ends = self._together(task, ready, alone)
+            ends = self._together(task, ready, alone)
         self._starts.append(float(np.max(ready)))
         self._causes.append(cause)
         self._ends.append(ends)
@@ -104,12 +99,8 @@ class Estimator:
         before = [(one, *self._cover(one, task), self._ends[one]) for one in self._tasks.before(task)]
         covers = [one for one in before if len(one[2])]
         if all(whole and isinstance(ends, float) for _, whole, _, _, ends in covers):
-            ready, cause = 0.0, -1
-            for one, _, _, _, ends in covers:
-                assert isinstance(ends, float)
-                if ends >= ready:
-                    ready, cause = ends, one
-            return ready, cause
+            ready = [(float(ends), one) for one, _, _, _, ends in reversed(covers)]
+            return max(ready, key=itemgetter(0), default=(0.0, -1))
         moments = np.zeros(len(self._tasks.table(task).participants))
         latest, cause = -1.0, -1
         for one, _, there, here, ends in covers:
@@ -135,6 +126,8 @@ class Estimator:
 
     def _together(self, task: int, ready: FloatArray | float, seconds: FloatArray | float) -> FloatArray | float:
         """Return when each participant of a communication is through; a group begins with the last it waits for."""
+        if isinstance(ready, float) and isinstance(seconds, float):
+            return ready + seconds
         table = self._tasks.table(task)
         moments = np.broadcast_to(ready, len(table.participants))
         slots = table.slots[:, :1] if self._tasks.kinds[task] == TRANSFER else table.slots

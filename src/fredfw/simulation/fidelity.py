@@ -14,8 +14,7 @@ from fredfw.simulation.network import FlowNetwork
 from fredfw.units import Unit, render
 from fredfw.workloads import TaskGraph, TaskKind
 
-# What the engine needs for a transfer, see docs/scale.md: seconds on a core, and bytes.
-_SECONDS, _BYTES = 5e-7, 10
+_SECONDS, _BYTES = 5e-7, 10  # what the engine needs for a transfer, on a core, see docs/scale.md
 _MESSAGES = TaskKind.SEND, TaskKind.LOAD, TaskKind.STORE
 _STEPS = {Pattern.ALL_REDUCE: 2, Pattern.REDUCE_SCATTER: 1, Pattern.ALL_GATHER: 1, Pattern.ALL_TO_ALL: 1}
 
@@ -111,7 +110,5 @@ def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
     if possible(fidelity, network) == fidelity:
         return ()
-    return (
-        f"rates of the sharing {network.sharing.name!r} change in time, so the repetitions of a phase were simulated "
-        "one by one",
-    )
+    change = f"rates of the sharing {network.sharing.name!r} change in time"
+    return (f"{change}, so the repetitions of a phase were simulated one by one",)

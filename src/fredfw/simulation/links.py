@@ -27,10 +27,8 @@ _DETECTION = 7 * 4.096e-6 * 2**20
 # At most, and with work that was lost: 466 interruptions took less than 10 % of 54 days (Llama 3, arXiv 2407.21783,
 # section 3.3.4).
 _RESTART = 0.1 * 54 * 86400 / 466 - _DETECTION
-# So many changes of links in a row that let nothing go on are enough to know that nothing will.
-_PATIENCE = 10_000
-# What results list at most.
-_LISTED = 10
+_PATIENCE = 10_000  # changes of links in a row that let nothing go on, after which nothing will
+_LISTED = 10  # what results list at most
 
 
 @frozen
@@ -123,10 +121,8 @@ def restarts(
         "are the iteration itself": seconds,
     }
     split = ", ".join(f"{render(part, Unit.SECONDS, 4)} {what}" for what, part in parts.items())
-    return (
-        begins + needs - seconds,
-        f"links failed, and the job with them, {counted(times, 'time')}: {split} (events.then)",
-    )
+    note = f"links failed, and the job with them, {counted(times, 'time')}: {split} (events.then)"
+    return begins + needs - seconds, note
 
 
 def _failure(event: LinkEvent, links: int, rng: np.random.Generator, after: float) -> float:
@@ -216,17 +212,14 @@ class LinkEvents:
 
     def _change(self, network: FlowNetwork, number: int, links: IntArray, action: str) -> None:
         now, event = network.now, self._events[number]
-        if action == DEGRADE:
-            assert event.factor is not None
-            self._links.bandwidths[links] = self._fabric.bandwidths[links] * event.factor
+        if action == FAIL:
+            self._links.up[links] = False
+            self._failed = dict.fromkeys(links.tolist(), now) | self._failed
         else:
-            self._links.up[links] = action == RESTORE
-            if action == RESTORE:
-                self._links.bandwidths[links] = self._fabric.bandwidths[links]
-        for link in links.tolist():
-            if action == FAIL:
-                self._failed.setdefault(link, now)
-            elif action == RESTORE:
+            self._links.bandwidths[links] = self._fabric.bandwidths[links] * (event.factor or 1.0)
+        if action == RESTORE:
+            self._links.up[links] = True
+            for link in links.tolist():
                 self._away += now - self._failed.pop(link, now)
         self._counts[action] += len(links)
         rerouting = self._links.reroute(network, links)
@@ -234,9 +227,7 @@ class LinkEvents:
         self._stranded.update(rerouting.stranded)
         if event.at is not None:
             what = event.links if len(links) == 1 else f"{event.links} ({counted(len(links), 'link')})"
-            moved = f"; {counted(rerouting.moved, 'flow')} under way took another path" if rerouting.moved else ""
-            stranded = f"; no path is left for {', '.join(rerouting.stranded)}" if rerouting.stranded else ""
-            self._told.append(f"{render(now, Unit.SECONDS, 4)}: {action} {what}{moved}{stranded}")
+            self._told.append(f"{render(now, Unit.SECONDS, 4)}: {action} {what}{rerouting.told()}")
         else:
             self._draw(now, number, links, RESTORE if action == FAIL else FAIL)
 

@@ -27,15 +27,12 @@ from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-# How many flows the flow sets that are kept may have together.
-_CAPACITY = 4_000_000
-# So few nodes name themselves; a digest takes longer.
-_FEW = 64
+_CAPACITY = 4_000_000  # flows that the flow sets that are kept may have together
+_FEW = 64  # nodes that name themselves, as a digest takes longer
 # How many schedules in groups are kept: so many at least, and more as long as they are for so few nodes together.
 _BUILT = 256
 _BUILT_NODES = 1 << 18
-# What is for fewer takes as much memory as if it were for so many.
-_LEAST_NODES = 16
+_LEAST_NODES = 16  # what is for fewer takes as much memory as if it were for so many
 
 Rows = Sequence[IntArray] | IntArray
 """``G`` times some nodes, of which there may be as many each time."""
@@ -345,12 +342,10 @@ class Lowering:
     def _build_streams(
         self, sources: Rows, destinations: Rows, operation: Operation, spread: BoolArray, router: Router
     ) -> Routes:
-        parts = []
-        for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True):
-            if alone:
-                parts.append(self._unicasts(one, other, router))
-            else:
-                parts.append(answers.tree(router, self.fabric, one, other, operation))
+        parts = [
+            self._unicasts(one, other, router) if alone else answers.tree(router, self.fabric, one, other, operation)
+            for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True)
+        ]
         return Routes.concatenate(parts)
 
     def _unicasts(self, sources: IntArray, destinations: IntArray, router: Router) -> Routes:

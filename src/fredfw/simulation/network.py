@@ -50,16 +50,11 @@ NATIVE: dict[type[SharingPolicy], int] = {
     CircuitPreempt: engine.CIRCUIT_PREEMPT,
 }
 """How the engine calls the policies whose rates it knows itself."""
-# How many events the engine does before it comes back, so that an interrupt is heard.
-_EVENTS = 1 << 16
-# How many where somebody is told of progress.
-_SHOWN = 1 << 5
-# Of so many runs of tasks the flow sets are at hand.
-_RUNS = 1 << 14
-# So many groups are there room for at once; most runs have fewer.
-_GROUPS = 1 << 6
-# How often in turn no flow may have a rate, while nothing else happens.
-_PATIENCE = 1_000_000
+_EVENTS = 1 << 16  # that the engine does before it comes back, so that an interrupt is heard
+_SHOWN = 1 << 5  # events, where somebody is told of progress
+_RUNS = 1 << 14  # of tasks, whose flow sets are at hand
+_GROUPS = 1 << 6  # that there is room for at once; most runs have fewer
+_PATIENCE = 1_000_000  # times in turn that no flow may have a rate, while nothing else happens
 # What belongs to the engine's part, which a copy has of its own.
 _NATIVE = "_code", "_address", "_now", "_cargo", "_notice", "_cargo_address", "_notice_address"
 
@@ -108,9 +103,8 @@ class FlowNetwork:
         self._begin()
 
     def _begin(self) -> None:
-        code = library()
+        self._code = code = library()
         setting, _arrays = self._setting()
-        self._code = code
         self._address = code.network_new(ctypes.byref(setting))
         weakref.finalize(self, code.network_free, self._address)
         self._now = code.now(self._address).contents
@@ -125,9 +119,8 @@ class FlowNetwork:
             engine.numbers(fabric.destinations),
             np.ascontiguousarray(fabric.kinds == NodeKind.SWITCH, dtype=np.uint8),
         )
-        setting = engine.STRUCTURES["setting"](
-            len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns)
-        )
+        counts = len(fabric.bandwidths), len(fabric.kinds)
+        setting = engine.STRUCTURES["setting"](*counts, *(one.ctypes.data for one in columns))
         setting.sharing, setting.local = NATIVE.get(type(self.sharing), engine.FOREIGN), self.sharing.local
         setting.open = type(self.admission) is AlwaysStart
         setting.starts_streams = isinstance(self.admission, AlwaysStart)
@@ -461,10 +454,8 @@ class FlowNetwork:
             task, share = ctypes.c_int64(), ctypes.c_int64()
             of_run = self._address, number, ctypes.byref(task), ctypes.byref(share)
             groups = np.empty(_GROUPS, dtype=np.int64)
-            count = self._code.errand(*of_run, len(groups), groups.ctypes.data)
-            if count > len(groups):
+            while (count := self._code.errand(*of_run, len(groups), groups.ctypes.data)) > len(groups):
                 groups = np.empty(count, dtype=np.int64)
-                self._code.errand(*of_run, count, groups.ctypes.data)
             if len(self._graph_runs) >= _RUNS:
                 self._graph_runs.clear()
             known = self._graph_runs[number] = self._executor.flows(task.value, share.value, groups[:count])
@@ -589,21 +580,15 @@ class FlowNetwork:
         self._code.list_flows(self._address, ctypes.byref(engine.STRUCTURES["columns"](*map(engine.address, arrays))))
         texts = list(self._labels)
         weights = np.array([answers.weight(self.sharing, text) for text in texts] or [1.0])[labels]
-        found = ActiveFlows(
-            incidence=Incidence(
-                offsets,
-                links,
-                None if coefficients is None or (coefficients == 1).all() else coefficients,
-                None if np.isinf(caps).all() else caps,
-                priorities,
-                None if (weights == 1).all() else weights,
-            ),
-            ids=names,
-            births=births,
-            sizes=sizes,
-            remaining=left,
-            latencies=latencies,
-            labels=tuple(texts[label] for label in labels.tolist()),
+        incidence = Incidence(
+            offsets,
+            links,
+            None if coefficients is None or (coefficients == 1).all() else coefficients,
+            None if np.isinf(caps).all() else caps,
+            priorities,
+            None if (weights == 1).all() else weights,
         )
+        told = tuple(texts[label] for label in labels.tolist())
+        found = ActiveFlows(incidence, names, births, sizes, left, latencies, told)
         self._known = changes, found
         return found

@@ -87,10 +87,8 @@ class Pricing:
         """Return what ``schedule`` costs in ``groups``; ``steps`` and ``volume`` of its longest way, see ``Call``."""
         known = self._calls.get(schedule)
         if known is None:
-            raise InputError(
-                f"transport {self._transport.name!r} cannot tell what a schedule costs that no planner has chosen",
-                accepted="a planner of the same fabric, or the transport 'ideal'",
-            )
+            message = f"transport {self._transport.name!r} cannot tell what a schedule costs that no planner has chosen"
+            raise InputError(message, accepted="a planner of the same fabric, or the transport 'ideal'")
         algorithm, size, delay = known
         servers = np.sort(self._fabric.servers[groups], axis=1)
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))

@@ -2,10 +2,11 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 
-from fredfw import limits
+from fredfw import arrays, limits
 from fredfw.errors import InputError
 from fredfw.fabric import AlwaysStart, Fabric, Routes, answers as fabric_answers
 from fredfw.simulation import answers, engine
@@ -53,7 +54,7 @@ class Program(engine.Kept):
         self._set_shares()
         if factors is not None:
             counts, each = factors
-            self.put(struct, factor_offset=np.concatenate([[0], np.cumsum(counts)]))
+            self.put(struct, factor_offset=arrays.offsets(counts))
             struct.factor_count, struct.factors = len(each), self.keep(engine.reals(each))
 
     def _begins_whole(self, task: int, *, by_rank: bool) -> bool:
@@ -76,7 +77,7 @@ class Program(engine.Kept):
         self.struct.participants, self.struct.slots = sum(map(len, parts)), len(slots)
         self.put(
             self.struct,
-            participant_offset=engine.offsets(parts),
+            participant_offset=arrays.offsets([*map(len, parts)]),
             participant=_joined(parts),
             groups=[0 if table is None else len(table) for table in tables],
             group_size=[1 if table is None else table.members.shape[1] for table in tables],
@@ -108,32 +109,21 @@ class Program(engine.Kept):
         self.struct.maps, self.struct.map_slots, self.struct.edges = len(maps), sum(map(len, maps)), len(order)
         self.put(
             self.struct,
-            edge_offset=np.concatenate([[0], np.cumsum(np.bincount(before[kept], minlength=len(graph)))]),
+            edge_offset=arrays.offsets(np.bincount(before[kept], minlength=len(graph))),
             edge_task=after[order],
             edge_map=numbers[which[order]],
             edge_count=count[order],
-            map_offset=engine.offsets(maps),
+            map_offset=arrays.offsets([*map(len, maps)]),
             map=_joined(maps),
         )
 
     def _set_shares(self) -> None:
-        tasks = self._tasks
-        numbers: dict[Share, int] = {}  # tasks that are alike have the same
-        of_tasks: list[list[int]] = []
-        lowered: list[engine.NativeLowered] = []
-        served: list[IntArray] = []
-        for task, kind in enumerate(tasks.kinds):
-            mine: list[int] = []
-            of_tasks.append(mine)
-            if kind in (COMPUTE, RECEIVE, WAIT, *STREAMS):
-                continue
-            for share in tasks.planned(task):
-                if share not in numbers:
-                    numbers[share] = len(self.shares)
-                    self.shares.append(share)
-                    served.append(share.groups.which)
-                    lowered.append(tasks.lowering.lowered(share.plan.schedule, share.groups.nodes))
-                mine.append(numbers[share])
+        tasks, without = self._tasks, (COMPUTE, RECEIVE, WAIT, *STREAMS)
+        of_tasks = [[] if kind in without else tasks.planned(task) for task, kind in enumerate(tasks.kinds)]
+        numbers = {share: number for number, share in enumerate(dict.fromkeys(chain(*of_tasks)))}
+        self.shares = list(numbers)  # tasks that are alike have the same
+        served = [share.groups.which for share in self.shares]
+        lowered = [tasks.lowering.lowered(share.plan.schedule, share.groups.nodes) for share in self.shares]
         self._kept.append(lowered)
         addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))
         self._kept.append(addresses)
@@ -141,10 +131,10 @@ class Program(engine.Kept):
         self.struct.share_groups, self.struct.task_shares = sum(map(len, served)), sum(map(len, of_tasks))
         self.put(
             self.struct,
-            share_group_offset=engine.offsets(served),
+            share_group_offset=arrays.offsets([*map(len, served)]),
             share_group=_joined(served),
-            share_offset=engine.offsets(of_tasks),
-            share=[share for mine in of_tasks for share in mine],
+            share_offset=arrays.offsets([*map(len, of_tasks)]),
+            share=[numbers[share] for share in chain(*of_tasks)],
         )
 
     def written(self, routes: Routes | None) -> bytes:

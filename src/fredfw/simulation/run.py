@@ -26,10 +26,8 @@ from fredfw.typing import IntArray
 from fredfw.units import counted
 from fredfw.workloads import Kernels, TaskGraph
 
-# Progress is reported when the share that is done has grown by this much.
-_VISIBLE = 0.002
-# What a deadlock report lists at most.
-_LISTED = 10
+_VISIBLE = 0.002  # by how much the share that is done has grown when progress is reported
+_LISTED = 10  # what a deadlock report lists at most
 
 
 class Executor:

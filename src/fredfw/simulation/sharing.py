@@ -22,8 +22,7 @@ from fredfw.simulation import engine
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.units import at_least, option
 
-# Below this share of a link's capacity, what is left of it is rounding.
-_NOTHING = 1e-12
+_NOTHING = 1e-12  # below this share of a link's capacity, what is left of it is rounding
 
 
 @frozen(eq=False)
@@ -158,9 +157,8 @@ class WeightedMaxMin(SharingPolicy):
             if not isinstance(label, str):
                 raise InputError(f"{label!r} is not a label", key="weights", accepted="text")
             if not arrays.is_real(weight) or not 1e-6 <= weight <= 1e6:
-                raise InputError(
-                    f"{weight!r} is not a weight", key=f"weights.{label}", accepted="a number from 1e-06 to 1e+06"
-                )
+                accepted = "a number from 1e-06 to 1e+06"
+                raise InputError(f"{weight!r} is not a weight", key=f"weights.{label}", accepted=accepted)
 
     def weight(self, label: str) -> float:
         return float(self.weights.get(label, self.weights.get(label.partition("/")[2], self.default)))

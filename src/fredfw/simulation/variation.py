@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-import attrs
 import numpy as np
 from attrs import field, frozen
+from attrs.validators import optional
 
 from fredfw.errors import InputError
 from fredfw.simulation.assignment import COMPUTE, Assignment
@@ -34,9 +34,7 @@ class Stragglers:
 
     factor: float = option(help="how many times longer computations take", validator=at_least(1e-6, at_most=1e6))
     share: float | None = option(None, help="share of the NPUs that each run draws", validator=at_least(0, at_most=1))
-    npus: tuple[int, ...] | None = option(
-        None, help="numbers of the NPUs", validator=attrs.validators.optional(whole(0))
-    )
+    npus: tuple[int, ...] | None = option(None, help="numbers of the NPUs", validator=optional(whole(0)))
 
     def __attrs_post_init__(self) -> None:
         if (self.share is None) == (self.npus is None):

@@ -15,6 +15,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.fabric import FlowSet, Router, Routes
 from fredfw.simulation.engine import View
 from fredfw.typing import BoolArray
+from fredfw.units import counted
 
 ONE = np.zeros(1, dtype=np.intp)
 ONE.flags.writeable = False
@@ -59,15 +60,7 @@ def _again(again: Callable[[Router], Routes], _flow: int, router: Router) -> Rou
 
 
 def flows_of(way: Way, volume: float, priority: int, label: str) -> FlowSet:
-    return FlowSet(
-        routes=way.routes,
-        volumes=np.array([volume]),
-        activity=ONE,
-        activities=1,
-        priority=priority,
-        label=label,
-        again=way.again,
-    )
+    return FlowSet(way.routes, np.array([volume]), ONE, 1, priority=priority, label=label, again=way.again)
 
 
 @frozen
@@ -76,6 +69,10 @@ class Rerouting:
 
     moved: int  # how many have other routes now
     stranded: tuple[str, ...]  # labels of flow sets that have no other; they wait until links are back
+
+    def told(self, how: str = "") -> str:
+        moved = f"; {counted(self.moved, 'flow')} under way took another path{how}" if self.moved else ""
+        return moved + (f"; no path is left for {', '.join(self.stranded)}" if self.stranded else "")
 
 
 class Detours:

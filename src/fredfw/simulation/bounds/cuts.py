@@ -17,8 +17,7 @@ from fredfw.fabric import Fabric
 from fredfw.keeping import kept
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-_POSITIONS = 128
-"""Positions along a dimension that are told apart where it is cut in two; longer ones are taken in runs."""
+_POSITIONS = 128  # that are told apart along a dimension that is cut in two; longer ones are taken in runs
 
 
 @frozen(eq=False)
@@ -117,10 +116,8 @@ class Cuts:
         label = np.where((low == high).all(axis=1), np.ravel_multi_index(tuple(low.T), sizes), sets)
         label = label.astype(np.min_scalar_type(sets))  # few bytes, for they are looked up for every link
         start, end = label[fabric.sources], label[fabric.destinations]
-        apart, bandwidths = start != end, fabric.bandwidths
-        if not apart.all():
-            start, end, bandwidths = start[apart], end[apart], bandwidths[apart]
-        enter, leave = (totals(one, bandwidths, sets + 1)[:sets] for one in (end, start))
+        apart = start != end
+        enter, leave = (totals(one[apart], fabric.bandwidths[apart], sets + 1)[:sets] for one in (end, start))
         return label, enter, leave
 
 
@@ -141,15 +138,11 @@ def _between(fabric: Fabric, starts: BoolArray, ends: BoolArray) -> float:
 def _extents(fabric: Fabric, positions: IntArray) -> tuple[IntArray, IntArray]:
     """Return the ``(nodes, dimensions)`` lowest and highest position of the NPUs nearest to each node."""
     nodes = len(fabric.kinds)
-    if np.array_equal(fabric.npus, np.arange(nodes)):
-        return positions, positions
     low = np.zeros((nodes, positions.shape[1]), dtype=np.intp)
     high = low.copy()
     low[fabric.npus] = high[fabric.npus] = positions
     known = np.zeros(nodes, dtype=bool)
     known[fabric.npus] = True
-    if known.all():
-        return low, high
     joins = ~(known[fabric.sources] & known[fabric.destinations])
     sources, destinations = fabric.sources[joins], fabric.destinations[joins]
     near, far = np.concatenate([sources, destinations]), np.concatenate([destinations, sources])

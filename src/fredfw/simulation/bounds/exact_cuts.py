@@ -16,8 +16,7 @@ import numpy as np
 
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-# Flows that miss what they should be by less are rounded, not cut off.
-_EXACT = 1e-9
+_EXACT = 1e-9  # flows that miss what they should be by less are rounded, not cut off
 
 
 def thinnest(
@@ -181,17 +180,12 @@ class _Flow:
 
 def _order(flow: _Flow, ends: Sequence[int]) -> list[int]:
     """Return ``ends`` in an order in which each follows others that are near."""
-    order = []
-    wanted, seen = set(ends), [False] * len(flow.full)
+    wanted, order = set(ends), dict[int, None]()  # of all nodes
     for start in ends:
-        queue = deque([] if seen[start] else [start])
-        seen[start] = True
+        queue = deque([start])
         while queue:
             here = queue.popleft()
-            if here in wanted:
-                order.append(here)
-            for there in flow.leaving[here]:
-                if not seen[there]:
-                    seen[there] = True
-                    queue.append(there)
-    return order
+            if here not in order:
+                order[here] = None
+                queue += flow.leaving[here]
+    return [node for node in order if node in wanted]

@@ -28,8 +28,7 @@ from fredfw.simulation.bounds.collectives import LowerBounds, seconds_of
 from fredfw.simulation.lowering import digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-# Phases times links that are looked at one by one; beyond that only their sums are.
-_CELLS = 1 << 23
+_CELLS = 1 << 23  # phases times links that are looked at one by one; beyond that only their sums are
 
 
 class Sketch:
@@ -97,10 +96,9 @@ class Sketch:
         """
         each, count = seconds.tolist(), len(seconds)
         held = each if self.keeps else draining.tolist()
-        before, behind = [0.0] * count, [0.0] * count
-        for index, waits in enumerate(self.after):
-            for earlier in waits:
-                before[index] = max(before[index], before[earlier] + each[earlier])
+        before, behind = list[float](), [0.0] * count
+        for waits in self.after:
+            before.append(max((before[earlier] + each[earlier] for earlier in waits), default=0.0))
         for index in range(count - 1, -1, -1):
             for earlier in self.after[index]:
                 behind[earlier] = max(behind[earlier], behind[index] + each[index])
