@@ -51,8 +51,7 @@ class _Operation:
     facts: tuple[object, ...]
     on_complete: Callback | None
     stop: Callable[..., None]
-    ticket: tuple[Any, ...] = ()
-    """What ``stop`` is called with."""
+    ticket: tuple[Any, ...] = ()  # what ``stop`` is called with
 
     @property
     def what(self) -> str:

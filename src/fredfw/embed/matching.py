@@ -11,25 +11,25 @@ class Matching:
     """
 
     def __init__(self) -> None:
-        self._messages: dict[Hashable, dict[int, bool]] = {}  # by envelope; of each message whether it is there
-        self._receives: dict[Hashable, dict[int, None]] = {}
+        # By envelope: of each message whether it is there, and the receives.
+        self._queues: dict[Hashable, tuple[dict[int, bool], dict[int, None]]] = {}
         self._envelopes: dict[int, Hashable] = {}
 
     def send(self, message: int, envelope: Hashable) -> None:
         self._envelopes[message] = envelope
-        self._messages.setdefault(envelope, {})[message] = False
+        self._queues.setdefault(envelope, ({}, {}))[0][message] = False
 
     def receive(self, receive: int, envelope: Hashable) -> list[int]:
         """Return the receives that are served by this one that waits: itself or none."""
         self._envelopes[receive] = envelope
-        self._receives.setdefault(envelope, {})[receive] = None
+        self._queues.setdefault(envelope, ({}, {}))[1][receive] = None
         return self._served(envelope)
 
     def deliver(self, message: int) -> list[int]:
         envelope = self._envelopes.get(message)
         if envelope is None:
             return []
-        self._messages[envelope][message] = True
+        self._queues[envelope][0][message] = True
         return self._served(envelope)
 
     def withdraw(self, one: int) -> list[int]:
@@ -37,18 +37,16 @@ class Matching:
         envelope = self._envelopes.pop(one, None)
         if envelope is None:
             return []
-        self._messages.get(envelope, {}).pop(one, None)
-        self._receives.get(envelope, {}).pop(one, None)
+        for queue in self._queues[envelope]:
+            queue.pop(one, None)
         return self._served(envelope)
 
     def _served(self, envelope: Hashable) -> list[int]:
-        messages, receives = self._messages.get(envelope, {}), self._receives.get(envelope, {})
+        messages, receives = self._queues[envelope]
         both = zip(messages.items(), receives, strict=False)
         pairs = [(message, receive) for (message, there), receive in both if there]
         for message, receive in pairs:
             del messages[message], receives[receive], self._envelopes[message], self._envelopes[receive]
-        if not messages:
-            self._messages.pop(envelope, None)
-        if not receives:
-            self._receives.pop(envelope, None)
+        if not messages and not receives:
+            del self._queues[envelope]
         return [receive for _, receive in pairs]

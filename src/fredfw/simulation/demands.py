@@ -26,8 +26,7 @@ Bound = tuple[int, ...]
 Without links it is a rate that the transport or the admission lets no flow exceed.
 """
 _EXACT = 1e-9  # relative: busy alike
-STREAM = "stream"
-"""The algorithm of a load or store."""
+STREAM = "stream"  # the algorithm of a load or store
 
 
 @frozen(eq=False)
@@ -44,9 +43,8 @@ class _Time:
         return sum(self.draining.values()) + self.latency + self.transport + self.setup
 
     def and_then(self, other: _Time) -> _Time:
-        draining = dict(self.draining)
-        for link, seconds in other.draining.items():
-            draining[link] = draining.get(link, 0.0) + seconds
+        added = {link: self.draining.get(link, 0.0) + seconds for link, seconds in other.draining.items()}
+        draining = dict(self.draining) | added
         latency, transport = self.latency + other.latency, self.transport + other.transport
         return _Time(draining, latency, transport, self.setup + other.setup)
 

@@ -192,10 +192,8 @@ class Lowering:
         native = self._native.get(schedule) or NativeSchedule(schedule, [self.ends(phase) for phase in schedule.phases])
         self._native[schedule] = native
         limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
-        phases = []
-        for index in range(len(schedule.phases)):
-            routes, caps, _ = self._phase_routes(schedule, index, groups)
-            phases.append((routes, caps, self._starting(routes)))
+        found = (self._phase_routes(schedule, index, groups) for index in range(len(schedule.phases)))
+        phases = [(routes, caps, self._starting(routes)) for routes, caps, _ in found]
         price = self.price(schedule, groups)
         launch = 0.0 if price is None else price.launch
         links = len(self.fabric.network.bandwidths)  # schedules do not see memories

@@ -580,14 +580,10 @@ class FlowNetwork:
         self._code.list_flows(self._address, ctypes.byref(engine.STRUCTURES["columns"](*map(engine.address, arrays))))
         texts = list(self._labels)
         weights = np.array([answers.weight(self.sharing, text) for text in texts] or [1.0])[labels]
-        incidence = Incidence(
-            offsets,
-            links,
-            None if coefficients is None or (coefficients == 1).all() else coefficients,
-            None if np.isinf(caps).all() else caps,
-            priorities,
-            None if (weights == 1).all() else weights,
-        )
+        shares = None if coefficients is None or (coefficients == 1).all() else coefficients
+        limits = None if np.isinf(caps).all() else caps
+        uneven = None if (weights == 1).all() else weights
+        incidence = Incidence(offsets, links, shares, limits, priorities, uneven)
         told = tuple(texts[label] for label in labels.tolist())
         found = ActiveFlows(incidence, names, births, sizes, left, latencies, told)
         self._known = changes, found

@@ -73,8 +73,7 @@ class Pricing:
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric.network
         self._transport = fabric.defaults.transport
-        self.ideal = type(self._transport) is IdealTransport
-        """Whether nothing costs anything, so that nobody need be asked."""
+        self.ideal = type(self._transport) is IdealTransport  # nothing costs anything, and nobody need be asked
         self._calls: dict[Schedule, tuple[str, float, float]] = {}
         self._prices: dict[Call, Price] = {}
 

@@ -146,9 +146,8 @@ class Executor:
             return f"waits for {', '.join(names[:_LISTED])} on rank {min(blocked)}"
         if self.tasks.kinds[task] == RECEIVE:
             send = self.tasks.partners[task]
-            return (
-                f"waits for {self.tasks.graph.names[send]}, the send of rank {self.tasks.table(send).participants[0]}"
-            )
+            sender = self.tasks.table(send).participants[0]
+            return f"waits for {self.tasks.graph.names[send]}, the send of rank {sender}"
         return "has started and does not end"
 
 
@@ -176,10 +175,9 @@ class Streams:
 
         fabric = self.tasks.fabric
         for flow in range(len(flows.volumes)):
-            links = flows.routes.links_of(np.array([flow]))
-            ends = np.concatenate([fabric.sources[links], fabric.destinations[links]])
-            memory = int(ends[fabric.kinds[ends] == NodeKind.MEMORY][0])
             alone = self.tasks.lowering.each(flows, np.array([flow]))
+            ends = np.concatenate([column[alone.routes.links] for column in (fabric.sources, fabric.destinations)])
+            memory = int(ends[fabric.kinds[ends] == NodeKind.MEMORY][0])
             end = partial(ended, int(flows.activity[flow]))
             if memory in self._waiting:
                 self._waiting[memory].append((alone, end))

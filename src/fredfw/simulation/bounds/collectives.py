@@ -53,8 +53,7 @@ from fredfw.simulation.bounds.cuts import Cuts, Halves, Parts, across
 from fredfw.simulation.bounds.exact_cuts import thinnest, weakest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-PARTS = ("injection", "ejection", "cut", "latency")
-"""What a bound is made of, by the names of its fields."""
+PARTS = ("injection", "ejection", "cut", "latency")  # that a bound is made of, by the names of its fields
 
 _EXACT = 1e-9  # relative; times that differ by less are equal
 

@@ -41,7 +41,6 @@ class Sketch:
         self.channels = tuple(phase.channel for phase in phases)  # -1 for none
         self.turns = tuple(turns(schedule))  # of each phase, by its first phase; -1 for none
         self.keeps = schedule.release == "delivered"  # whether phases have channels until then, not until drained
-        counts: list[int] = []
         ends: list[IntArray] = [np.zeros(0, dtype=np.intp)]
         volumes: list[FloatArray] = [np.zeros(0)]
         # Phases of a pipeline share their columns, and what follows from them.
@@ -59,8 +58,8 @@ class Sketch:
             volume = totals(flow, schedule.row_bytes(phase)[unicasts], len(distinct))
             volumes.append(volume * times)
             ends.append(distinct)
-            counts.append(len(distinct))
             everybody.append(reached and schedule.uniform(phase) and bool(volume.min() > 0))
+        counts = [*map(len, ends[1:])]
         # (phases,) repetitions, 0 without unicasts; and whether every rank receives something in each repetition.
         repeats = [phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)]
         self.repeats, self.everybody = np.array(repeats, dtype=np.intp), np.array(everybody, dtype=bool)
