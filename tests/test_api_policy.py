@@ -30,20 +30,8 @@ from fredfw.plugin.registry import FIRST_PARTY
 ROOT = Path(__file__).resolve().parents[1]
 SNAPSHOT = Path(__file__).with_name("api-snapshot.txt")
 CHANGELOG = ROOT / "CHANGELOG.md"
-MODULES = (
-    "fredfw",
-    "fredfw.cli",
-    "fredfw.drawing",
-    "fredfw.embed",
-    "fredfw.embed.simpy",
-    "fredfw.errors",
-    "fredfw.fitting",
-    "fredfw.limits",
-    "fredfw.tables",
-    "fredfw.testing",
-    "fredfw.typing",
-    "fredfw.units",
-)
+PUBLIC = "cli", "drawing", "embed", "embed.simpy", "errors", "fitting", "limits", "tables", "testing", "typing", "units"
+MODULES = "fredfw", *(f"fredfw.{module}" for module in PUBLIC)
 PLAIN = (str, int, float, bool, type(None))
 EMPTY = inspect.Parameter.empty
 Api = dict[str, str]

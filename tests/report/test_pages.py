@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 from showing import of, on
 
-import fredfw
 from fredfw.errors import UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, RunResult, TierLoad
 from fredfw.experiment.study.results import Objective, StudyResult
@@ -162,21 +161,6 @@ def test_a_hostile_name_is_text_and_what_is_shown_is_ranked(comparison: Comparis
     assert check(page).text.count("the 2 best of 7 cells by time") == 1
     with pytest.raises(UnknownNameError):
         HtmlExporter(sort="siez").export(swept(comparison))
-
-
-def test_fifty_cells_are_less_than_two_megabytes() -> None:
-    framework = fredfw.Framework()
-    rates = [f"{rate} GB/s" for rate in (1, 2, 4, 8, 16)]
-    sweep = {"npus": [4, 8], "link_bandwidth": rates}
-    ring = {"topology": "switch", "sweep": sweep, "collectives": {"default": "ring"}}
-    size = {"workload": "microbenchmark", "sweep": {"size": [f"{n} MB" for n in range(1, 6)]}}
-    tables = {"fabrics": {"ring {npus} {link_bandwidth}": ring}, "workloads": {"{size}": size}}
-    comparison = framework.compare(framework.load_experiment(tables))
-    assert len(comparison.rows) == 50
-    page = HtmlExporter(command="fredfw compare x.toml").export(comparison)
-    check(page)
-    assert len(page.encode()) < 2e6
-    assert all(row.tiers for row in comparison.rows)
 
 
 def test_what_cells_have_in_common_is_there_once() -> None:

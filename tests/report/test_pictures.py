@@ -243,11 +243,6 @@ def test_a_map_may_be_over_a_field_of_each_and_its_shades_say_how_good_a_cell_is
     assert list(chart.shades.values()) == pytest.approx([step / 15 for step in range(16)])
 
 
-@pytest.fixture
-def drawn(comparison: Comparison, savings: tuple[Saving, ...]) -> Comparison:
-    return evolve(comparison, savings=savings)
-
-
 def grid(shares: dict[tuple[object, object], float]) -> Saving:
     groups = tuple(SavingGroup({"a": a, "b": b}, share, share, share, 1) for (a, b), share in shares.items())
     return Saving("grid", "x", "y", ("net",), None, ("a", "b"), groups)
@@ -264,7 +259,10 @@ def break_even(comparison: Comparison, saving: Saving) -> list[tuple[float, floa
     return [(float(x), float(y)) for line in lines for path in line.get_paths() for x, y in np.asarray(path.vertices)]
 
 
-def test_each_map_has_a_panel_with_its_values_as_written_and_without_any_that_is_told(drawn: Comparison) -> None:
+def test_each_map_has_a_panel_with_its_values_as_written_and_without_any_that_is_told(
+    comparison: Comparison, savings: tuple[Saving, ...]
+) -> None:
+    drawn = evolve(comparison, savings=savings)
     figure = maps_of(drawn)
     axes, _colours = figure.axes
     assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("map", "rate", "nodes")
