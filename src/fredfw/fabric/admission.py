@@ -105,9 +105,8 @@ class Admission(ABC):
     def compatible(self, together: Sequence[FlowSet]) -> bool:
         """Return whether each of ``together``, or a part of it, starts at once whichever flows of the others run.
 
-        Nothing else runs then. Each start is without set-up or caps, and neither answers nor figures and notes may
-        depend on how often there is one. ``False``, the default, is always safe; the kit checks what a class says. What
-        a class inherits does not count if it overrides ``admit``.
+        Nothing else runs then. Starts have no set-up or caps, and answers, figures and notes do not depend on how often
+        there is one. ``False``, the default, is safe. What is inherited does not count beside an own ``admit``.
         """
         return False
 
@@ -138,8 +137,7 @@ class AlwaysStart(Admission):
 class AdmissionPolicy(ABC):
     """Makes the admission of each simulation; plugins derive attrs classes from it.
 
-    It may remember what does not depend on the simulation, such as the circuits of routes. Experiments call it
-    ``name``.
+    It may remember what depends on no simulation, such as the circuits of routes. Experiments call it ``name``.
     """
 
     name: ClassVar[str]

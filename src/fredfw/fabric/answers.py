@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 _MANY, _SAMPLE = 50_000, 64
 _INTEGER, _FLOAT = np.dtype(np.intp), np.dtype(np.float64)
 _INFINITE = np.float64(np.inf).view(np.uint64)
-
-
-_COLUMNS = (
-    ("offsets", "iu", "integers"),
-    ("links", "iu", "integers"),
-    ("latencies", "fiu", "seconds"),
-    ("coefficients", "fiu", "shares"),
-)
+_COLUMNS = {"offsets": "integers", "links": "integers", "latencies": "seconds", "coefficients": "shares"}
 
 
 def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
@@ -55,12 +48,10 @@ def hops(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArr
 
 def path(router: Router, fabric: Fabric, source: int, destination: int) -> Routes:
     """Return the route of one pair; a router whose ``route`` is more derived than its ``path`` is asked for that."""
-    if fabric.memories is not None:
-        if fabric.memories.leads(np.array([source, destination])):
-            return route(router, fabric, np.array([source]), np.array([destination]))
-        return path(router, fabric.network, source, destination)
-    if not speaks_for(type(router), "path", "route"):
+    leads = fabric.memories is not None and fabric.memories.leads(np.array([source, destination]))
+    if leads or not speaks_for(type(router), "path", "route"):
         return route(router, fabric, np.array([source]), np.array([destination]))
+    fabric = fabric.network
     asked = Asking(router, "path")
     with asked:
         answer: object = router.path(fabric, source, destination)
@@ -74,13 +65,8 @@ def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> T
     if not isinstance(answer, Routes):
         return False
     shares = answer.coefficients
-    columns: list[tuple[object, np.dtype[Any]]] = [
-        (answer.offsets, _INTEGER),
-        (answer.links, _INTEGER),
-        (answer.latencies, _FLOAT),
-    ]
-    if shares is not None:
-        columns.append((shares, _FLOAT))
+    columns: list[tuple[object, object]] = [(answer.offsets, _INTEGER), (answer.links, _INTEGER)]
+    columns += [(column, _FLOAT) for column in (answer.latencies, shares) if column is not None]
     for column, kind in columns:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != kind:
             return False
@@ -94,9 +80,7 @@ def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> T
         return False
     if shares is not None and not (len(shares) == len(links) and np.maximum.reduce(shares.view(np.uint64)) < _INFINITE):
         return False
-    return source == destination or bool(
-        fabric.sources[links[0]] == source and fabric.destinations[links[-1]] == destination
-    )
+    return source == destination or (fabric.sources[links[0]], fabric.destinations[links[-1]]) == (source, destination)
 
 
 def _joining(asked: Asking, answer: object, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
@@ -127,10 +111,9 @@ def _joining(asked: Asking, answer: object, fabric: Fabric, sources: IntArray, d
 
 def tree(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
     memories = fabric.memories
-    if memories is not None:
-        if memories.leads(sources) or memories.leads(destinations):
-            return memories.tree(fabric, sources, destinations, operation)
-        return tree(router, memories.network, sources, destinations, operation)
+    if memories is not None and (memories.leads(sources) or memories.leads(destinations)):
+        return memories.tree(fabric, sources, destinations, operation)
+    fabric = fabric.network
     asked = Asking(router, "tree")
     with asked:
         answer: object = router.tree(fabric, sources, destinations, operation)
@@ -156,7 +139,8 @@ def _checked(asked: Asking, answer: object, fabric: Fabric, count: int) -> Route
 
 def wrong_routes(routes: Routes, fabric: Fabric, count: int | None = None) -> tuple[str, str] | None:
     """Return what is wrong with so many routes, if that is given, on ``fabric`` and what is expected, if anything."""
-    for name, kinds, accepted in _COLUMNS:
+    for name, accepted in _COLUMNS.items():
+        kinds = "iu" if accepted == "integers" else "fiu"
         column: object = getattr(routes, name)
         if column is None and name == "coefficients":
             continue

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import evolve, field, frozen
+from attrs.validators import optional
 
 from fredfw.errors import InputError, nearest, placed
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -28,9 +29,7 @@ _NPU, _SWITCH = 0, 1  # of NodeKind, whose module uses this one
 PUBLISHED, GIVEN, UNKNOWN = "published", "given", "unknown"
 
 
-def _dollars(_instance: object, attribute: Any, value: object) -> None:
-    if value is None:
-        return
+def _dollars(_instance: object, attribute: Any, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
         raise InputError(f"{value!r} is not a price", key=attribute.name, accepted=_ACCEPTED)
 
@@ -50,9 +49,9 @@ class Price:
         InputError: A price that is not a number from 0 to 1e9.
     """
 
-    link: float | None = field(default=None, validator=_dollars)
-    switch: float | None = field(default=None, validator=_dollars)
-    nic: float | None = field(default=None, validator=_dollars)
+    link: float | None = field(default=None, validator=optional(_dollars))
+    switch: float | None = field(default=None, validator=optional(_dollars))
+    nic: float | None = field(default=None, validator=optional(_dollars))
     source: str = ""
     status: str = GIVEN
 
@@ -86,8 +85,7 @@ class Prices:
     def read(cls, table: Mapping[str, Any], *, key: str = "prices") -> Prices:
         """Return the published prices with those of ``table``, whose ``key`` is for messages, in their place.
 
-        It has a ``source``, a text, and a table with ``link``, ``switch`` and ``nic`` for each scope, known or new;
-        anything else raises ``InputError``.
+        It has a text ``source``, and a table with ``link``, ``switch`` and ``nic`` for any scope; else ``InputError``.
         """
         source = table.get("source", "given")
         if not isinstance(source, str):
@@ -174,9 +172,8 @@ class Bill:
     ) -> Bill:
         """Return the bill of the links, switches and network cards of ``fabric``.
 
-        A link between two NPUs, or an NPU and a controller, pays for each direction, as in LIBRA. A link that has a
-        switch at an end pays once for both directions, and each end at a switch pays for a port. An NPU pays for a
-        network card where its scope has them.
+        A link between two NPUs, or an NPU and a controller, pays for each direction, as in LIBRA. A link with a switch
+        at an end pays once for both, and for a port at each such end. An NPU pays for a card where its scope has them.
 
         Args:
             fabric: The network.
@@ -187,9 +184,7 @@ class Bill:
         """
         prices = prices or Prices.published()
         scopes = prices.scopes if prices.scopes is not None else scopes
-        part = np.zeros(len(fabric.kinds), dtype=bool)
-        if hosts is not None:
-            part[hosts] = True
+        part = np.isin(np.arange(len(fabric.kinds)), () if hosts is None else hosts)
         switch = (fabric.kinds == _SWITCH) & ~part
         computes = (fabric.kinds == _NPU) | part
         near, far = fabric.sources, fabric.destinations

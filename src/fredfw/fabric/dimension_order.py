@@ -47,10 +47,8 @@ class DimensionOrderRouter(Router):
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; two of these paths with a common end never part and meet again, so they are a tree."""
         if operation is Operation.ALL_REDUCE:
-            raise UnsupportedError(
-                f"the dimension-order router has no all-reduce tree on fabric {fabric.name!r}",
-                accepted="multicast or reduce",
-            )
+            message = f"the dimension-order router has no all-reduce tree on fabric {fabric.name!r}"
+            raise UnsupportedError(message, accepted="multicast or reduce")
         paths = self.route(fabric, *np.broadcast_arrays(sources, destinations))
         return tree_of_paths(fabric, paths, sources, destinations, operation)
 
@@ -59,11 +57,8 @@ class DimensionOrderRouter(Router):
         if self.order is None:
             return axes
         if sorted(self.order) != list(range(len(axes))):
-            raise InputError(
-                f"{list(self.order)} does not name each of the {len(axes)} dimensions once",
-                key="order",
-                accepted=f"the numbers 0 to {len(axes) - 1} in any order",
-            )
+            message = f"{list(self.order)} does not name each of the {len(axes)} dimensions once"
+            raise InputError(message, key="order", accepted=f"the numbers 0 to {len(axes) - 1} in any order")
         return tuple(axes[number] for number in self.order)
 
 
@@ -172,10 +167,8 @@ def _numbered(fabric: Fabric, lattice: Lattice, nodes: IntArray) -> IntArray | N
 
 
 def _not_a_product(fabric: Fabric) -> UnsupportedError:
-    return UnsupportedError(
-        f"the dimension-order router cannot route fabric {fabric.name!r}",
-        accepted="levels full of NPUs whose links are exactly those of rings, lines, full meshes and switches",
-    )
+    accepted = "levels full of NPUs whose links are exactly those of rings, lines, full meshes and switches"
+    return UnsupportedError(f"the dimension-order router cannot route fabric {fabric.name!r}", accepted=accepted)
 
 
 def _joined(runs: list[Series[IntArray]], flows: int) -> tuple[IntArray, IntArray]:

@@ -125,7 +125,6 @@ def product_fabric(
     limits.check("nodes", npus + switches, key=key)
     limits.check("links", lattice.links, key=key)
     ends = [axis.ends() for axis in lattice.axes]
-    halves = [2 if one.kind == "switch" else 1 for one in dimensions]
     counts = [axis.links for axis in lattice.axes]
     return Fabric(
         name=name or " x ".join(f"{one.kind} {one.size}" for one in dimensions),
@@ -133,7 +132,7 @@ def product_fabric(
         sources=np.concatenate([near for near, _ in ends]),
         destinations=np.concatenate([far for _, far in ends]),
         bandwidths=np.repeat([one.link_bandwidth for one in dimensions], counts),
-        latencies=np.repeat([one.latency / half for one, half in zip(dimensions, halves, strict=True)], counts),
+        latencies=np.repeat([one.latency / (2 if one.kind == "switch" else 1) for one in dimensions], counts),
         energies=np.repeat([one.energy for one in dimensions], counts),
         tiers=np.repeat([one.tier for one in dimensions], counts),
         levels=tuple(one.level for one in dimensions),
@@ -162,9 +161,8 @@ def _node_name(lattice: Lattice, names: tuple[str, ...], node: int) -> str:
 def with_servers(fabric: Fabric, npus: int, names: tuple[str, str] = ("server", "network")) -> Fabric:
     """Return a fabric without levels with two of kind ``switch``: so many successive NPUs of a server, and the servers.
 
-    The bandwidth of a level is what each NPU gets, by the fabric's own router, while all send to the next position in
-    it, or half way round if that is less. A level of one position is left out; ``InputError`` if ``npus`` does not
-    divide the NPUs.
+    The bandwidth of a level is what each NPU gets, by the fabric's router, while all send to the next position, or half
+    way round if that is less. A level of one position is left out; ``InputError`` if ``npus`` does not divide the NPUs.
     """
     count = len(fabric.npus)
     if npus < 1 or count % npus:

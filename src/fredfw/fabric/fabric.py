@@ -23,6 +23,7 @@ from fredfw.fabric.flows import Routes
 from fredfw.fabric.routing import Router, ShortestPathRouter
 from fredfw.fabric.transport import IdealTransport, Transport
 from fredfw.fabric.view import Capabilities, GroupLinks, GroupView, Level, components
+from fredfw.keeping import kept
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -89,10 +90,8 @@ class Defaults:
     def rules(self) -> tuple[str, ...]:
         """What is chosen beside the router, such as ``sharing roce``: no file that holds a network alone has it."""
         plain = {"sharing": "max-min", "admission": "open", "transport": "ideal", "placement": "linear"}
-        chosen = {slot: getattr(self, slot) for slot in plain}
-        return tuple(
-            f"{slot} {one.name}" for slot, one in chosen.items() if one is not None and one.name != plain[slot]
-        )
+        chosen = {slot: getattr(getattr(self, slot), "name", usual) for slot, usual in plain.items()}
+        return tuple(f"{slot} {name}" for slot, name in chosen.items() if name != plain[slot])
 
 
 SLOTS: tuple[str, ...] = tuple(one.name for one in fields(Defaults))
@@ -130,13 +129,11 @@ class Fabric:
         npus: ``(NPUs,)`` node of each NPU.
         controllers: ``(controllers,)`` node of each I/O controller; empty if there are none.
         servers: ``(nodes,)`` part of those that links of tier 0 connect that each node is in: its server, in a cluster.
-        leaving: ``(nodes + 1,)`` offsets and ``(links,)`` ids, lowest first: ``ids[offsets[n]:offsets[n + 1]]`` leave
-            node ``n``.
+        leaving: ``(nodes + 1,)`` offsets, ascending ``(links,)`` ids: ``ids[offsets[n]:offsets[n + 1]]`` leave node n.
         entering: The same for the links that enter each node.
 
     Raises:
-        InputError: Arrays do not fit each other, capacities are not positive and finite, or coordinates are not whole
-            numbers that give each position of the levels to one NPU.
+        InputError: Arrays do not fit, capacities are not positive and finite, or not each position is that of one NPU.
     """
 
     name: str
@@ -254,9 +251,7 @@ class Fabric:
 
     def derived(self, derive: Callable[[Fabric], _T]) -> _T:
         """Return ``derive(fabric)``, worked out once: for what a router must know of the structure of the network."""
-        if derive not in self._derived:
-            self._derived[derive] = derive(self)
-        known: _T = self._derived[derive]
+        known: _T = kept(self._derived, derive, lambda: derive(self))
         return known
 
     @cached_property
@@ -361,11 +356,8 @@ class Fabric:
         if not self.levels:
             return False
         # Along a line, an outer NPU has one neighbour.
-        wanted = sum(
-            level.bandwidth if level.kind == "line" else level.total_bandwidth
-            for level in self.levels
-            if level.size > 1
-        )
+        levels = [level for level in self.levels if level.size > 1]
+        wanted = sum(level.bandwidth if level.kind == "line" else level.total_bandwidth for level in levels)
         nodes = len(self.kinds)
         own = [np.bincount(ends, self.bandwidths, nodes)[self.npus] for ends in (self.sources, self.destinations)]
         return bool(np.min(own) >= wanted * (1 - _ROUNDING))

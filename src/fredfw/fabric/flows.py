@@ -71,9 +71,8 @@ class Routes:
             return parts[0]
         coefficients = None
         if any(part.coefficients is not None for part in parts):
-            coefficients = np.concatenate(
-                [np.ones(len(part.links)) if part.coefficients is None else part.coefficients for part in parts]
-            )
+            shares = [np.ones(len(part.links)) if part.coefficients is None else part.coefficients for part in parts]
+            coefficients = np.concatenate(shares)
         return cls(
             arrays.offsets(np.concatenate([np.diff(part.offsets) for part in parts])),
             np.concatenate([part.links for part in parts]),

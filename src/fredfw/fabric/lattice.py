@@ -1,7 +1,6 @@
 """How the nodes and links of a product of dimensions are numbered: shared by what builds them and what chooses them.
 
-NPUs are numbered with dimension 0 fastest, and their number is their place. The links come dimension by dimension; the
-class of a dimension says in which order.
+NPUs are numbered by place, dimension 0 fastest; links dimension by dimension, in an order that its class says.
 """
 
 import math
@@ -57,8 +56,7 @@ class Axis(ABC):
 class _Ring(Axis):
     """A ring of 3 or more: the links up, by the place that they leave, then those down if it is ``two_way``.
 
-    The shorter way is taken. Exactly half way round it is up from an even position and down from an odd one, so that
-    these ties load both ways alike.
+    The shorter way is taken; half way round, up from even positions and down from odd ones, to load both alike.
     """
 
     two_way: bool

@@ -40,13 +40,9 @@ class MultipathRouter(Router):
             return self._spread(apart, sources, targets)
         except UnsupportedError:
             lacking = shortest_routes(apart, sources, targets)[1]
-        groups = [np.flatnonzero(~lacking), np.flatnonzero(lacking)]
-        over, through = groups
-        parts = [
-            self._spread(apart, sources[over], targets[over]),
-            self._spread(fabric, sources[through], destinations[through]),
-        ]
-        return merged(parts, groups)
+        around, through = np.flatnonzero(~lacking), np.flatnonzero(lacking)
+        first = self._spread(apart, sources[around], targets[around])
+        return merged([first, self._spread(fabric, sources[through], destinations[through])], [around, through])
 
     @staticmethod
     def _spread(fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
@@ -92,7 +88,8 @@ def _routes_back(
         raise no_path(fabric, roots[rows[lost][0]], leaves[lost][0])
     flow, node, share, seconds = np.arange(count), leaves, np.ones(count), np.zeros(count)
     latencies = np.zeros(count)
-    steps: list[tuple[IntArray, IntArray, FloatArray]] = []
+    none = np.zeros(0, dtype=np.intp)
+    steps: list[tuple[IntArray, IntArray, FloatArray]] = [(none, none, np.zeros(0))]
     while True:
         there = hops[rows[flow], node] == 0
         latencies[flow[there]] = seconds[there]
@@ -112,7 +109,7 @@ def _routes_back(
         np.maximum.at(longest, group, seconds[of] + fabric.latencies[links])
         flow, node = np.divmod(cell, nodes)
         share, seconds = arrays.totals(group, part, len(cell)), longest
-    flows, found, shares = (np.concatenate(column) for column in zip(_NO_STEP, *reversed(steps), strict=True))
+    flows, found, shares = (np.concatenate(column) for column in zip(*reversed(steps), strict=True))
     along = np.argsort(flows, kind="stable")  # the last step was found first
     return Routes(arrays.offsets(np.bincount(flows, minlength=count)), found[along], latencies, shares[along])
 
@@ -131,6 +128,3 @@ def _with_ends(fabric: Fabric) -> tuple[Fabric, IntArray]:
         node_names=lambda node: fabric.node_name(node if node < nodes else int(npus[node - nodes])),
     )
     return apart, ends
-
-
-_NO_STEP = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)

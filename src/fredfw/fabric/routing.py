@@ -41,8 +41,7 @@ class Router(ABC):
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """Return one flow over the links that join all ``sources`` to all ``destinations``.
 
-        Only nodes that may copy (or reduce) branch (or join) it. A multicast has one source, a reduction one end.
-        Raises ``UnsupportedError`` if there is no such tree.
+        A multicast has one source, a reduction one end. ``UnsupportedError``: no tree that nodes may branch (or join).
         """
 
 
@@ -81,7 +80,7 @@ class ShortestPathRouter(Router):
         """
         if operation is Operation.ALL_REDUCE:
             return self._all_reduce(fabric, sources, destinations)
-        return self._one_way(fabric, sources, destinations, reverse=operation is Operation.REDUCE)
+        return self._one_way(fabric, sources, destinations, operation)
 
     def _all_reduce(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         able = np.flatnonzero(fabric.copies & fabric.reduces)
@@ -89,33 +88,28 @@ class ShortestPathRouter(Router):
         for node in _nearest(fabric, able, sources, destinations):
             middle = np.array([node])
             try:
-                up = self._one_way(fabric, sources, middle, reverse=True)
-                down = self._one_way(fabric, middle, destinations, reverse=False)
+                up = self._one_way(fabric, sources, middle, Operation.REDUCE)
+                down = self._one_way(fabric, middle, destinations, Operation.MULTICAST)
             except UnsupportedError as error:
                 refusals.append(error.message)
                 continue
-            if np.intersect1d(up.links, down.links).size:
-                refusals.append(f"the ways to and from {fabric.node_name(int(node))} share a link")
-                continue
-            return Routes.of([np.concatenate([up.links, down.links])], up.latencies + down.latencies)
+            if not np.intersect1d(up.links, down.links).size:
+                return Routes.of([np.concatenate([up.links, down.links])], up.latencies + down.latencies)
+            refusals.append(f"the ways to and from {fabric.node_name(int(node))} share a link")
         # What the nearest node lacks says most.
         reason = (*refusals, "no node that they all reach both combines and copies streams")[0]
-        raise UnsupportedError(
-            f"the shortest-path router has no all-reduce tree on fabric {fabric.name!r}: {reason}",
-            accepted="multicast or reduce",
-        )
+        message = f"the shortest-path router has no all-reduce tree on fabric {fabric.name!r}: {reason}"
+        raise UnsupportedError(message, accepted="multicast or reduce")
 
-    def _one_way(self, fabric: Fabric, sources: IntArray, destinations: IntArray, *, reverse: bool) -> Routes:
+    def _one_way(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        reverse = operation is Operation.REDUCE
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
-        offsets, walked, missing = _shortest(
-            fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse
-        )
+        rows = np.zeros(len(leaves), dtype=np.intp)
+        offsets, walked, missing = _shortest(fabric, root, rows, leaves, reverse=reverse)
         if missing.any():
             leaf, end = leaves[missing][0], root[0]
             raise no_path(fabric, leaf, end) if reverse else no_path(fabric, end, leaf)
-        operation = Operation.REDUCE if reverse else Operation.MULTICAST
-        ends = (leaves, root) if reverse else (root, leaves)
-        return tree_of_paths(fabric, fabric.paths(offsets, walked), *ends, operation)
+        return tree_of_paths(fabric, fabric.paths(offsets, walked), sources, destinations, operation)
 
 
 def no_path(fabric: Fabric, source: np.intp, destination: np.intp) -> UnsupportedError:
@@ -252,11 +246,8 @@ def by_source(fabric: Fabric, sources: IntArray) -> Iterator[tuple[IntArray, Int
     block = max(1, SEARCH_CELLS // len(fabric.kinds))
     for low in range(0, len(roots), block):
         edges = bounds[low : low + block + 1]
-        yield (
-            roots[low : low + block],
-            order[edges[0] : edges[-1]],
-            np.repeat(np.arange(len(edges) - 1), np.diff(edges)),
-        )
+        rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        yield roots[low : low + block], order[edges[0] : edges[-1]], rows
 
 
 def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: IntArray) -> IntArray:
@@ -307,16 +298,14 @@ def _shortest(
 
 
 def _search(fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool) -> IntArray:
-    """Return the ``(roots, nodes)`` link that first reaches each node (backwards if ``reverse``), -1 for none.
-
-    They end once each has found its leaves, so that traffic among neighbours stays cheap on a large fabric.
-    """
+    """Return the ``(roots, nodes)`` link that first reaches each node (backwards if ``reverse``), -1 for none."""
     nodes = len(fabric.kinds)
     far, near = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
     reached = np.full((len(roots), nodes), -1, dtype=np.intp)
     seen = np.zeros(reached.shape, dtype=bool)
     row, node = np.arange(len(roots)), roots
     seen[row, node] = True
+    # They end once each has found its leaves, so that traffic among neighbours stays cheap on a large fabric.
     while node.size and not seen[rows, leaves].all():
         links, degree = arrays.rows_of(*near, node)
         cell = np.repeat(row, degree) * nodes + far[links]

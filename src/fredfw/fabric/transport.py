@@ -53,8 +53,7 @@ class Costs:
     Args:
         launch: Seconds before the first flow starts, once for each call.
         step: Seconds that each flow of a step takes longer, by tier.
-        message: Seconds that a flow takes longer for each message that its source sends, or its destination receives,
-            if those are more, in the same step; by tier.
+        message: Seconds by tier, for each message of a step that the source sends, or, if more, the destination gets.
         efficiency: Bytes of payload for each byte on a link, by the tier of the link.
         cap: Bytes per second of payload that no flow exceeds, by tier.
         reduction: Bytes per second that an NPU reduces of what it receives, all flows of a step together.

@@ -37,7 +37,7 @@ class ValiantRouter(Router):
         halves = minimal.route(fabric, np.append(sources, middle), np.append(middle, destinations))
         # The halves of a flow one after the other.
         both = halves.select(np.arange(2 * len(sources)).reshape(2, -1).T.ravel())
-        return fabric.paths(*_without_circles(fabric, both.offsets[::2], both.links, sources))
+        return fabric.paths(*_without_loops(fabric, both.offsets[::2], both.links, sources))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; an all-reduce goes over the nearest switch that combines and copies, if there is one."""
@@ -56,9 +56,7 @@ def _minimal(fabric: Fabric) -> Router:
     return DimensionOrderRouter()
 
 
-def _without_circles(
-    fabric: Fabric, offsets: IntArray, links: IntArray, sources: IntArray
-) -> tuple[IntArray, IntArray]:
+def _without_loops(fabric: Fabric, offsets: IntArray, links: IntArray, sources: IntArray) -> tuple[IntArray, IntArray]:
     count, flows = np.diff(offsets), np.arange(len(sources))
     # The nodes on the way, one more than links: those of flow f begin at offsets[f] + f.
     begin, flow = offsets[:-1] + flows, np.repeat(flows, count + 1)
@@ -84,10 +82,8 @@ def _without_circles(
 
 
 def _hash(sources: IntArray, destinations: IntArray, seed: int) -> NDArray[np.uint64]:
-    """Return 64 well-mixed bits for each pair of nodes: outputs of SplitMix64 seeded with each number in turn.
-
-    Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-    """
+    """Return 64 well-mixed bits for each pair of nodes: outputs of SplitMix64 seeded with each number in turn."""
+    # Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
     bits = np.full(len(sources), seed % 2**64, dtype=np.uint64)
     for ends in (sources, destinations):
         bits += ends.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)

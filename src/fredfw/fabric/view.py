@@ -44,8 +44,7 @@ class Level:
 
     Args:
         size: How many positions it has.
-        kind: A closed ``ring`` or an open ``line`` of neighbours, ``fully-connected`` (a link of its own to each other
-            position), or a ``switch`` (any to any, over one link for all).
+        kind: A closed ``ring``, open ``line``, ``fully-connected`` (a link to each), or ``switch`` (one link for all).
         bandwidth: Bytes per second that the slowest member can send to its next while all others do the same; without
             neighbours, to any other position that is as far on for all.
         latency: Seconds from one position to the next (the largest, where they differ or positions are left out).
@@ -99,8 +98,7 @@ def neighbours(kind: Kind, size: int, *, two_way: bool) -> int:
 class GroupLinks:
     """The directed links among the members of a group and the switches that join them; NPUs outside have no part.
 
-    Nodes ``0 .. ranks - 1`` are the ranks, in the group's own order. The others are switches, in the order of the
-    fabric's nodes. A link is there as often as the fabric has it.
+    Nodes ``0 .. ranks - 1`` are ranks in the group's own order, others switches in the fabric's. Links may be parallel.
 
     Args:
         ranks: Size of the group.
@@ -161,16 +159,9 @@ class GroupLinks:
         order = np.lexsort((fabric.latencies[links], fabric.bandwidths[links], destinations, sources))
         kept, links = kept[np.argsort(node)], links[order]
         offers = fabric.offered(ranks)
-        return cls(
-            len(ranks),
-            len(kept),
-            sources[order],
-            destinations[order],
-            fabric.bandwidths[links],
-            fabric.latencies[links],
-            fabric.copies[kept] & offers.multicasts,
-            fabric.reduces[kept] & offers.reduces,
-        )
+        speeds = fabric.bandwidths[links], fabric.latencies[links]
+        able = fabric.copies[kept] & offers.multicasts, fabric.reduces[kept] & offers.reduces
+        return cls(len(ranks), len(kept), sources[order], destinations[order], *speeds, *able)
 
     @cached_property
     def key(self) -> Hashable:
@@ -210,12 +201,10 @@ class GroupView:
 
     Args:
         size: Number of ranks.
-        levels: Those with more than one position, innermost first, cut to the group; empty where the group is not a
-            full product of positions.
+        levels: Those of several positions, innermost first, cut to the group; none where it is no full product of them.
         coordinates: ``(size, len(levels))`` positions of the ranks; ``None`` where the group is no full product.
         capabilities: What the network can do for the group.
-        independent: Whether levels have links of their own, so that a rank can send along all at once; unlike tiers of
-            a tree.
+        independent: Whether levels have their own links, so that a rank can send along all at once; not so in a tree.
         find_links: Returns the links among the group; ``None`` where they are not known.
         servers: ``(size,)`` server of each rank, from 0, where the group is no full product, and in several.
     """
