@@ -42,8 +42,7 @@ class CollectiveRequest:
         size: Bytes of the per-rank buffer, the larger of input and output (nccl-tests, doc/PERFORMANCE.md), or text
             with a unit; the block of a rank, where a pattern has one, is ``size / ranks``.
         root: The special rank of a rooted pattern; a point-to-point goes from it to the other rank.
-        sizes: All-to-all-v only: ``(ranks, ranks)`` bytes from each rank (row) to each (column), instead of ``size``;
-            the diagonal stays where it is.
+        sizes: All-to-all-v only, in place of ``size``: ``(ranks, ranks)`` bytes from row to column; the diagonal stays.
     """
 
     pattern: Pattern = field(converter=pattern_of)
@@ -138,8 +137,7 @@ class CollectiveAlgorithm(ABC):
     def undivided(self) -> CollectiveAlgorithm:
         """Return the configuration that divides the data into the fewest pieces: this one, unless overridden.
 
-        It sends as many bytes between each two ranks, with no more flows at once. ``auto`` asks for the schedule in
-        pieces only if these bytes alone do not take too long.
+        As many bytes go between two ranks, in no more flows at once; if that takes too long, ``auto`` tries no pieces.
         """
         return self
 
@@ -161,8 +159,6 @@ class CollectiveAlgorithm(ABC):
             raise UnsupportedError(f"algorithm {self.name!r} cannot do this {request.pattern}: {reason}")
         if request.ranks == 1:
             size = request.size if request.sizes is None else request.sizes[0, 0]
-            return Schedule(request.pattern, 1, size, 1, (), owner=_ZERO, origin=_ZERO)
+            zero = np.zeros(1, dtype=np.intp)
+            return Schedule(request.pattern, 1, size, 1, (), owner=zero, origin=zero)
         return self.schedule(request, view)
-
-
-_ZERO = np.zeros(1, dtype=np.intp)

@@ -1,18 +1,15 @@
 """Whether a schedule moves as much as its pattern needs: necessary conditions that are cheap at any size.
 
-They are sums over the rows of all phases, whatever a phase repeats; ``check`` replays a schedule and finds the rest.
-What a rank sends to itself does not count.
+They are sums over all rows and repetitions; ``check`` finds the rest. What a rank sends to itself does not count.
 
-**Sizes.** The chunks hold the bytes of the request, and each rank's share of them. Those of an all-to-all include the
-blocks that stay where they are, so that they sum to ``ranks * size``.
+**Sizes.** Chunks hold the request's bytes, and each rank's share; in an all-to-all, with what stays, ``ranks * size``.
 
 **Ends.** A rank must receive every chunk that it must end with and does not start with, and send every chunk that it
 starts with and another rank must end with, in whatever form. A chunk that is reduced starts everywhere.
 
-**All-reduce.** Every rank must send and receive every chunk, and each chunk takes 2 (n - 1) messages: n - 1 until a
-first rank has all n contributions, and one more to each other rank. (The gossip problem: Harary and Schwenk, "The
-communication problem on graphs and digraphs", 1974.) What a rank gives to an in-network transfer is one message, and
-what it gets of it is another: the proof does not ask who is in between.
+**All-reduce.** Every rank must send and receive every chunk, each of which takes 2 (n - 1) messages: n - 1 until a
+first rank has all n, and one more to each other rank (the gossip problem: Harary and Schwenk, "The communication
+problem on graphs and digraphs", 1974). What a rank gives to an in-network transfer is one, what it gets another.
 """
 
 import numpy as np

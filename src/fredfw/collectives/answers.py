@@ -13,9 +13,7 @@ from fredfw.errors import ScheduleError
 from fredfw.fabric.view import GroupView
 
 
-def _check_configuration(
-    asked: Asking, answer: CollectiveAlgorithm, algorithm: CollectiveAlgorithm, *_: GroupView
-) -> None:
+def _check_class(asked: Asking, answer: CollectiveAlgorithm, algorithm: CollectiveAlgorithm, *_: GroupView) -> None:
     if type(answer) is not type(algorithm):
         raise asked.unexpected(answer, f"a configuration of {type(algorithm).__qualname__}")
 
@@ -25,9 +23,9 @@ _ALGORITHM = instance(CollectiveAlgorithm, "a collective algorithm")
 
 text = Method(CollectiveAlgorithm.__str__, Kind("text", is_text, str))
 worthwhile = Method(CollectiveAlgorithm.worthwhile, FLAG)
-undivided = Method(CollectiveAlgorithm.undivided, _ALGORITHM, _check_configuration)
+undivided = Method(CollectiveAlgorithm.undivided, _ALGORITHM, _check_class)
 _refusal = Method(CollectiveAlgorithm.refusal, or_none(Kind("the reason as text,", is_text, str)))
-_equivalent = Method(CollectiveAlgorithm.equivalent, _ALGORITHM, _check_configuration)
+_equivalent = Method(CollectiveAlgorithm.equivalent, _ALGORITHM, _check_class)
 
 
 def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[CollectiveAlgorithm]:

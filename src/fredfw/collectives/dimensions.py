@@ -1,7 +1,6 @@
 """Collectives over the dimensions of a group: an order of dimensions, and one step algorithm for each of them.
 
-A reduce-scatter goes along the dimensions in turn, each time on the block that the one before has left; an all-gather
-goes the way back, and an all-reduce both ways.
+A reduce-scatter goes along them in turn, each on what the last has left, an all-gather back, an all-reduce both ways.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Phase, Schedule, in_series
 from fredfw.errors import ScheduleError
 from fredfw.fabric.view import GroupView, Level
+from fredfw.keeping import kept
 from fredfw.typing import FloatArray, IntArray
 
 _TOLERANCE = 1e-12  # what is left of numbers of order 1 when they cancel
@@ -70,9 +70,8 @@ class LevelSteps:
                 return f"halving-doubling needs a power of two of positions, and goes {where}"
             if step == "bidirectional-ring" and not (level.kind == "ring" and level.two_way):
                 return f"a bidirectional ring needs a ring with links both ways, and goes {where}"
-            if step == "in-network" and not any(
-                offers.reduces and offers.multicasts for offers in (self.view.capabilities, level.offers)
-            ):
+            offers = self.view.capabilities, level.offers
+            if step == "in-network" and not any(one.reduces and one.multicasts for one in offers):
                 return f"the network does not combine and copy streams for this group {where}"
         return None
 
@@ -87,15 +86,12 @@ class LevelSteps:
             step, level = self.steps[place], self.view.levels[place]
             last = both and step == "in-network" and number == len(order) - 1
             sent = left if step == "in-network" else left * (level.size - 1) / level.size
-            times[place] = sent * (2 if both and not last else 1) / (level.bandwidth * self._links(place))
+            links = 2.0 if step == "bidirectional-ring" and _is_ring(level) else 1.0
+            if step == "direct" and level.kind == "fully-connected":
+                links = level.size - 1.0
+            times[place] = sent * (2 if both and not last else 1) / (level.bandwidth * links)
             left /= level.size
         return times
-
-    def _links(self, place: int) -> float:
-        step, level = self.steps[place], self.view.levels[place]
-        if step == "bidirectional-ring" and _is_ring(level):
-            return 2.0
-        return level.size - 1.0 if step == "direct" and level.kind == "fully-connected" else 1.0
 
     def latencies(self) -> FloatArray:
         """Return the ``(levels,)`` seconds that a reduce-scatter or an all-gather of no bytes takes along each."""
@@ -236,12 +232,7 @@ class _Grid:
         self.place = place  # (ranks,) index of each into the raveled `rank_at`
         self.rank_at = np.empty(sizes, dtype=np.intp)  # one axis per dimension
         self.rank_at.ravel()[place] = self.ranks
-        self._known: dict[Hashable, IntArray] = {}
-
-    def once(self, key: Hashable, find: Callable[[], IntArray]) -> IntArray:
-        if key not in self._known:
-            self._known[key] = find()
-        return self._known[key]
+        self.known: dict[Hashable, IntArray] = {}
 
 
 @frozen(eq=False)
@@ -264,10 +255,10 @@ class _Line:
         return self.grid.coordinates[:, self.dimension]
 
     def on(self, distance: int) -> IntArray:
-        return self.grid.once((self.dimension, distance), lambda: self.at((self.x + distance) % self.positions))
+        return kept(self.grid.known, (self.dimension, distance), lambda: self.at((self.x + distance) % self.positions))
 
     def across(self, bit: int) -> IntArray:
-        return self.grid.once((self.dimension, "bit", bit), lambda: self.at(self.x ^ bit))
+        return kept(self.grid.known, (self.dimension, "bit", bit), lambda: self.at(self.x ^ bit))
 
     def at(self, positions: IntArray | int, ranks: IntArray | None = None) -> IntArray:
         """Return the ranks at other ``positions`` of the lines of ``ranks``, all by default."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -34,10 +35,9 @@ class Phase:
     ``base[i] + (offset[i] + t * stride[i] + j) mod modulus[i]`` for ``j = 0 .. count[i] - 1``.
 
     Rows that share a number in ``stream`` are *one* in-network transfer: the network combines the chunks of all its
-    sources and delivers the result to all its destinations, over a tree. A destination that is itself a source gets the
-    result in place of its own; another one adds it to (``reduce``) or replaces by it (copy) what it holds. A row
-    outside any stream is the 1-to-1 case of the same. Such rows of one source and one destination are one flow on the
-    network, if they all reduce or none does.
+    sources and delivers the result to all its destinations, over a tree. A destination that is a source gets the result
+    in place of its own; another adds it to (``reduce``) or replaces by it (copy) what it holds. A row outside any
+    stream is the 1-to-1 case of it. Those of one source and destination are one flow, if all reduce or none does.
 
     Columns are ``(rows,)``; each row carries at least one chunk, and none twice, else it is a ``ScheduleError``.
 
@@ -113,17 +113,10 @@ class Phase:
         rows = [np.asarray(row, np.intp) for row in (source, destination, base, chunk, stride, modulus, count)]
         shape = np.broadcast_shapes((1,), *(row.shape for row in rows))
         columns = [row if row.shape == shape else np.broadcast_to(row, shape) for row in rows]
-        return cls(
-            **dict(zip(COLUMNS, columns, strict=False)),
-            reduce=np.broadcast_to(np.asarray(reduce, dtype=bool), shape),
-            stream=None if stream is None else np.broadcast_to(np.asarray(stream, dtype=np.intp), shape),
-            repeat=repeat,
-            after=after,
-            channel=channel,
-            turn=turn,
-            behind=behind,
-            room=room,
-        )
+        adds = np.broadcast_to(np.asarray(reduce, dtype=bool), shape)
+        streams = None if stream is None else np.broadcast_to(np.asarray(stream, dtype=np.intp), shape)
+        given: dict[str, Any] = dict(zip(COLUMNS, (*columns, adds, streams), strict=True))
+        return cls(**given, repeat=repeat, after=after, channel=channel, turn=turn, behind=behind, room=room)
 
     @property
     def waits(self) -> tuple[int, ...]:
@@ -155,14 +148,12 @@ class Schedule:
     Args:
         chunk_bytes: Bytes of every chunk, or ``(chunks,)`` bytes of each.
         phases: In an order in which every phase comes after those it depends on.
-        owner: ``(chunks,)`` rank that a chunk ends at (reduce-scatter, scatter, all-to-all) or starts from (all-gather,
-            gather); ``None`` where the pattern has no such notion.
+        owner: ``(chunks,)`` rank where each ends (all-gather, gather: starts); ``None`` where a pattern has none.
         origin: ``(chunks,)`` rank that an all-to-all chunk starts from.
         root: The special rank of a rooted pattern; a point-to-point goes from ``root`` to the other rank.
         policy: Which turn a free channel takes of those with a ready phase: the one ready longest (``fifo``), or with
             the fewest bytes (``smallest-first``), of equal ones the longest ready, then the one declared first.
-        release: When a turn ends: when all that it sends is ``delivered``, or already when it is ``drained``, so that
-            the next one's bytes follow directly on the links.
+        release: A turn ends when all it sends is ``delivered``, or ``drained``: the next one's bytes follow directly.
         proof: How it is known that the phases carry out the pattern. ``replay``: they say all that happens to the
             chunks, so ``check`` can replay them. ``author``: who wrote them has proved it, by what ranks do between
             transfers; sizes and sums of bytes are compared. ``none``: nobody says so; results have a note.
