@@ -132,8 +132,7 @@ class Npu:
     def seconds(self, operations: float, moved: float, kernels: Kernels | None = None) -> float:
         """Return the time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory.
 
-        It is the roofline time, or, where ``compute`` is ``kernels`` and they are given, that of the kernels one after
-        the other, or of the host that launches them meanwhile, whichever is longer.
+        Roofline time, or, where ``compute`` is ``kernels``, that of given ones in turn, or of launches where longer.
         """
         if kernels is None or self.compute == npus.MODELS[0]:
             return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -186,11 +187,8 @@ class TaskGraph:
         copies: list[int] = []  # original of each new task
         after: list[tuple[int, ...]] = []
         last = np.empty(len(self), dtype=np.intp)  # new index of the last copy of each task
-        start = 0
-        while start < len(self):
-            stop = start + 1
-            while self.blocks[start] >= 0 and stop < len(self) and self.blocks[stop] == self.blocks[start]:
-                stop += 1
+        alone = np.where(self.blocks >= 0, self.blocks, ~np.arange(len(self)))  # tasks outside of blocks are one by one
+        for start, stop in pairwise([*arrays.starts(alone).tolist(), len(self)]):
             inner: set[int] = {int(one) for task in range(start, stop) for one in self.after(task) if one >= start}
             previous: tuple[int, ...] = ()
             for repetition in range(int(self.repeats[start])):
@@ -203,7 +201,6 @@ class TaskGraph:
                     after.append(inside + outside + (() if inside else previous))
                 previous = tuple(first + task - start for task in range(start, stop) if task not in inner)
             last[start:stop] = np.arange(first, first + stop - start)
-            start = stop
         partners = self.partners[copies]
         # A send and its receive are repeated together.
         shifted = np.arange(len(copies)) + partners - np.array(copies, dtype=np.intp)
@@ -257,9 +254,8 @@ class GraphBuilder:
     def repeated(self, times: int) -> Iterator[None]:
         """Make the tasks that are added inside run ``times`` times in turn, such as the layers of a model.
 
-        An exact simulation writes the repetitions out, a compressed one scales each task: equally long where all ranks
-        take part in all tasks and nothing else uses the network. Results have a note where ranks do different tasks, as
-        in a pipeline, and could be in different repetitions at once.
+        An exact simulation writes them out, a compressed one scales each task: equal where all ranks take part in all
+        tasks and nothing else uses the network. A note says where ranks could be in different repetitions at once.
         """
         if not is_whole(times) or times < 1:
             raise InputError(f"a block repeated {times!r} times", key="times", accepted="a whole number of at least 1")
@@ -425,16 +421,9 @@ class GraphBuilder:
         return self._stream(TaskKind.STORE, name, controllers, groups, size, label, after)
 
     def _stream(
-        self,
-        kind: TaskKind,
-        name: str,
-        ends: ArrayLike | str,
-        groups: ArrayLike,
-        size: float,
-        label: str,
-        after: Iterable[int],
+        self, kind: TaskKind, name: str, ends: ArrayLike, rows: ArrayLike, size: float, label: str, after: Iterable[int]
     ) -> int:
-        table = self._table(name, groups)
+        table = self._table(name, rows)
         controllers = None
         if not isinstance(ends, str):
             controllers = _numbers(name, "controllers", ends, "whole numbers from 0").ravel()

@@ -98,16 +98,14 @@ def fitted(model: KernelModel, tables: Files, precision: str, *rates: float) -> 
     found, off = model, []
     if gemms:
         plain = evolve(found, split=0.0, row=0.0)  # what is not fitted in a precision costs nothing
-        found, error = _best(_PRODUCTS[precision], gemms, lambda values: evolve(plain, **values), rates)
+        found, error = _best(_PRODUCTS[precision], gemms, lambda **values: evolve(plain, **values), rates)
         off.append(f"products {100 * error:.0f} %")
     if others:
-        rest = found
+        own = found
         decode = any(isinstance(one.work, Attention) and one.work.queries < one.work.keys for one in others)
+        start = _ATTENTION | (_DECODE if decode else {})
         found, error = _best(
-            _ATTENTION | (_DECODE if decode else {}),
-            others,
-            lambda values: evolve(rest, attention=evolve(rest.attention, **values)),
-            rates,
+            start, others, lambda **values: evolve(own, attention=evolve(own.attention, **values)), rates
         )
         off.append(f"attention {100 * error:.0f} %")
     names = ", ".join(file.location.name for file in tables.files)
@@ -115,10 +113,7 @@ def fitted(model: KernelModel, tables: Files, precision: str, *rates: float) -> 
 
 
 def _best(
-    start: Mapping[str, float],
-    rows: Sequence[Measured],
-    model: Callable[[dict[str, Any]], KernelModel],
-    rates: Sequence[float],
+    start: Mapping[str, float], rows: Sequence[Measured], model: Callable[..., KernelModel], rates: Sequence[float]
 ) -> tuple[KernelModel, float]:
     """Return the ``model`` of the constants that fit best to every other row, and how far it is off on the rest."""
 
@@ -131,13 +126,13 @@ def _best(
         def error(values: FloatArray) -> float:
             if (values <= 0).any():
                 return math.inf
-            return float(np.abs(np.log(times(model(named(values)), shapes, *rates) / measured)).mean())
+            return float(np.abs(np.log(times(model(**named(values)), shapes, *rates) / measured)).mean())
 
         return error
 
     best = least(off([one for one in rows if one.fitted]), np.array(list(start.values())))
     rest = off([one for one in rows if not one.fitted])
-    return model(named(best)), math.expm1(rest(best))
+    return model(**named(best)), math.expm1(rest(best))
 
 
 @cache

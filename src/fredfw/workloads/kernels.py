@@ -107,13 +107,8 @@ class Kernels:
         return sum(one.flops for one in self.gemms) + sum(one.flops for one in self.attentions)
 
     def __add__(self, other: Kernels) -> Kernels:
-        return Kernels(
-            self.gemms + other.gemms,
-            self.moved + other.moved,
-            self.launches + other.launches,
-            self.attentions + other.attentions,
-            self.graphed or other.graphed,
-        )
+        sums = {one: getattr(self, one) + getattr(other, one) for one in ("gemms", "moved", "launches", "attentions")}
+        return Kernels(**sums, graphed=self.graphed or other.graphed)
 
 
 @frozen
@@ -195,11 +190,10 @@ def products(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, 
 def attentions(model: KernelModel, shapes: Mapping[str, FloatArray], peak: float, bandwidth: float) -> FloatArray:
     """Return the ``(K,)`` seconds of attention whose fields are ``(K,)`` ``shapes`` each.
 
-    Blocks of 128 queries go over the keys that they may ask; without a mask, heads that share their keys share
-    blocks. The work of all blocks is shared by the multiprocessors; no time is below that of the block with the
-    most keys. Beside the products, the exponentials of a score take as long as ``width`` more of a head. Where all
-    tokens ask, ``unhidden`` times what the bytes take comes on top; where few do, their bytes set a limit. Rates are
-    ``peak`` FLOP/s, and ``bandwidth`` B/s of the local memory.
+    Blocks of 128 queries go over the keys that they may ask; without a mask, heads that share keys share blocks. All
+    multiprocessors share the work of all blocks; no time is below that of the block with most keys. Beside the
+    products, the exponentials of a score take as long as ``width`` more of a head. Where all tokens ask, ``unhidden``
+    times what bytes take is added; where few do, bytes set a limit. Rates: ``peak`` FLOP/s, ``bandwidth`` B/s.
     """
     names = "batch", "heads", "shared", "queries", "keys", "width", "passes"
     batch, heads, shared, queries, keys, width, passes = (shapes[one] for one in names)

@@ -65,29 +65,28 @@ class Columns:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Columns:
-        found: dict[str, Any] = {"names": given["names"]}
-        if isinstance(given["communicators"], str) or not isinstance(given["communicators"], Iterable):
-            what = brief(given["communicators"])
-            raise InputError(f"{what} is refused", key="communicators", accepted="lists of ranks")
-        if found["names"] is not None and not isinstance(found["names"], Sized):
-            raise InputError(f"{brief(found['names'])} is refused", key="names", accepted="a list of texts")
+        groups, names = given["communicators"], given["names"]
+        if isinstance(groups, str) or not isinstance(groups, Iterable):
+            raise InputError(f"{brief(groups)} is refused", key="communicators", accepted="lists of ranks")
+        if names is not None and not isinstance(names, Sized):
+            raise InputError(f"{brief(names)} is refused", key="names", accepted="a list of texts")
         kinds = _numbers("kind", given["kind"])
         lengths = {"split_offsets": len(kinds) + 1, "splits": 0}
         filled = {**given}
         if given["label"] is None:
             filled |= {"label": kinds != TaskKind.COMPUTE, "label_names": given["label_names"] or _LABELS}
-        for known, real in ((_WHOLE, False), (_REAL, True)):
-            for name, missing in known.items():
-                values = filled[name]
-                if values is None and missing is not None:
-                    found[name] = np.full(lengths.get(name, len(kinds)), missing)
-                else:
-                    found[name] = _numbers(name, values, real=real)
+        found: dict[str, AnyArray] = {}
+        for name, missing in (_WHOLE | _REAL).items():
+            if filled[name] is None and missing is not None:
+                found[name] = np.full(lengths.get(name, len(kinds)), missing)
+            else:
+                found[name] = _numbers(name, filled[name], real=name in _REAL)
         return cls(
             ranks=arrays.count("ranks", given["ranks"]),
-            communicators=tuple(_numbers("communicators", one) for one in given["communicators"]),
+            communicators=tuple(_numbers("communicators", one) for one in groups),
             label_names=_texts("label_names", filled["label_names"]),
             memory_names=_texts("memory_names", given["memory_names"]),
+            names=given["names"],
             **found,
         )
 
@@ -310,12 +309,10 @@ class Merged:
         number = int(self.columns.communicator[calling[0]])
         lacking = np.setdiff1d(self.columns.communicators[number], self.columns.rank[calling])
         ranks, call = ("ranks", "call") if len(lacking) > 1 else ("rank", "calls")
-        return InputError(
-            f"{self._collective(int(calling[0]))}, number {turn} of communicator {number}, waits for {ranks} "
-            f"{_listed(lacking.tolist())}, which {call} only {turn} there",
-            key="communicator",
-            accepted="all members of a communicator call each of its collectives",
-        )
+        what = f"{self._collective(int(calling[0]))}, number {turn} of communicator {number}"
+        message = f"{what}, waits for {ranks} {_listed(lacking.tolist())}, which {call} only {turn} there"
+        accepted = "all members of a communicator call each of its collectives"
+        return InputError(message, key="communicator", accepted=accepted)
 
     def _collective(self, node: int) -> str:
         return f"{PATTERNS[self.columns.pattern[node]]} ({self.columns.node(node)})"
@@ -331,15 +328,12 @@ class Merged:
             raise self._unmatched(sends, sent, receives, received)
         self.partners[sends[by_send]], self.partners[receives[by_receive]] = receives[by_receive], sends[by_send]
         expected, given = one.bytes, one.bytes[self.partners]
-        refuse(
-            (one.kind == _RECEIVE) & (expected > 0) & (expected < given),
-            lambda node: (
-                f"{one.node(node)} receives {expected[node]:.15g} bytes, and {one.node(self.partners[node])} sends it "
-                f"{given[node]:.15g}"
-            ),
-            "bytes",
-            "no more than is received",
-        )
+        larger = (one.kind == _RECEIVE) & (expected > 0) & (expected < given)
+        if larger.any():
+            node = int(larger.argmax())
+            got = f"{one.node(node)} receives {expected[node]:.15g} bytes"
+            message = f"{got}, and {one.node(self.partners[node])} sends it {given[node]:.15g}"
+            raise InputError(message, key="bytes", accepted="no more than is received")
 
     def _unmatched(self, sends: IntArray, sent: IntArray, receives: IntArray, received: IntArray) -> InputError:
         one = self.columns
@@ -359,14 +353,6 @@ class Merged:
             lines.append(f"... and {len(unequal) - _LISTED} more")
         accepted = "one receive for each send, by source, destination and tag, in order"
         return InputError("sends and receives do not match:\n  " + "\n  ".join(lines), key="peer", accepted=accepted)
-
-    def edges(self) -> tuple[IntArray, IntArray]:
-        """Return which tasks come before which: pairs of leaders, each once, by the later one."""
-        one = self.columns
-        before = self.leaders[one.dependencies]
-        after = np.repeat(self.leaders, np.diff(one.dependency_offsets))
-        key = np.unique(after * len(one) + before)
-        return key % max(len(one), 1), key // max(len(one), 1)
 
     def order(self, before: IntArray, after: IntArray) -> IntArray:
         """Return the leaders in an order in which each comes after what it waits for; ties by node number."""
@@ -456,7 +442,9 @@ def merged(columns: Columns) -> dict[str, Any]:
     tasks = Merged(columns)
     tasks.merge_collectives()
     tasks.match_messages()
-    before, after = tasks.edges()
+    # Which tasks come before which: pairs of leaders, each once, by the later one.
+    before, after = tasks.leaders[columns.dependencies], np.repeat(tasks.leaders, np.diff(columns.dependency_offsets))
+    after, before = np.divmod(np.unique(after * len(columns) + before), max(len(columns), 1))
     leaders = tasks.order(before, after)
     place = np.full(len(columns), -1)
     place[leaders] = np.arange(len(leaders))
@@ -475,14 +463,11 @@ def merged(columns: Columns) -> dict[str, Any]:
     for task in np.flatnonzero(splits >= 0).tolist():
         sizes[task] = buffer(split_tables[splits[task]])
     return {
-        "ranks": columns.ranks,
         "kinds": kinds,
         "names": Names(leaders, columns.names, kinds),
         "labels": columns.label[leaders],
-        "label_names": columns.label_names,
-        "flops": columns.flops[leaders],
         "bytes": sizes,
-        "seconds": columns.seconds[leaders],
+        **{name: getattr(columns, name)[leaders] for name in ("flops", "seconds")},
         "patterns": tuple(map(patterns.__getitem__, codes.tolist())),
         "members": members,
         "tables": tables,
@@ -495,7 +480,7 @@ def merged(columns: Columns) -> dict[str, Any]:
         "splits": splits,
         "split_tables": split_tables,
         "memories": np.where(np.isin(kinds, (TaskKind.LOAD, TaskKind.STORE)), columns.memory[leaders], -1),
-        "memory_names": columns.memory_names,
+        **{name: getattr(columns, name) for name in ("ranks", "label_names", "memory_names")},
     }
 
 

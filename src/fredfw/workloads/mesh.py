@@ -22,14 +22,12 @@ def _copied(mapping: Mapping[str, int]) -> dict[str, int]:
 class DeviceMesh:
     """The ranks of a workload along named axes, such as ``{"tp": 8, "pp": 4, "dp": 2}``.
 
-    The first axis is the innermost, along which consecutive ranks differ, as Megatron-LM writes its order
-    (``tp-cp-ep-dp-pp``), and not PyTorch's ``init_device_mesh``. Names are the workload's own words. Sizes below 1, too
-    many ranks and unknown ones are an ``InputError``.
+    Consecutive ranks differ along the first axis, the innermost, as in Megatron-LM's order (``tp-cp-ep-dp-pp``), not in
+    PyTorch's. Names are the workload's own. Sizes below 1, too many ranks and unknown ones are an ``InputError``.
 
     Args:
         axes: Size by name, the innermost axis first.
-        communicators: Further groups that are not along axes, such as those of a trace, by name: ``(groups, size)``
-            ranks each. Placements may read them.
+        communicators: Other groups, such as those of a trace, by name: ``(groups, size)`` ranks each, for placements.
     """
 
     axes: Mapping[str, int] = field(converter=_copied, eq=lambda axes: tuple(axes.items()), validator=at_least(1))

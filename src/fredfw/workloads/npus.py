@@ -26,11 +26,10 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 def values(preset: str, precision: str, *, roofline: bool) -> dict[str, Any]:
     """Return the fields of ``Npu`` that the accelerator ``preset`` has, quantities as text with units."""
-    presets = table()
-    if preset not in presets:
-        message = f"no NPU {preset!r}{nearest(preset, presets)}"
-        raise UnknownNameError(message, key="preset", accepted=", ".join(presets))
-    entry = presets[preset]
+    npus = table()
+    if preset not in npus:
+        raise UnknownNameError(f"no NPU {preset!r}{nearest(preset, npus)}", key="preset", accepted=", ".join(npus))
+    entry = npus[preset]
     if precision not in entry or precision not in PRECISIONS:
         known = ", ".join(one for one in PRECISIONS if one in entry)
         raise InputError(f"{preset!r} has no rate for {precision!r}", key="precision", accepted=known)
@@ -39,7 +38,7 @@ def values(preset: str, precision: str, *, roofline: bool) -> dict[str, Any]:
     status = f"calibrated on {preset}" if like is None else f"extrapolated from {like}"
     if "extrapolated" in entry["kernels"] and precision == PRECISIONS[0]:
         status += f", {entry['kernels']['extrapolated']} extrapolated"
-    kernels = {**_kernels(presets, preset, precision), "status": status}
+    kernels = {**_kernels(npus, preset, precision), "status": status}
     return {**fields, "compute": MODELS[0 if roofline else 1], "kernels": kernels}
 
 

@@ -54,8 +54,7 @@ _order = Method(Placement.order, NPUS, check_places)
 def places_within(placement: Placement, fabric: Fabric, mesh: DeviceMesh, npus: IntArray) -> IntArray:
     """Return the ``(workers,)`` NPU number of each rank of ``mesh`` by ``placement``, all among sorted ``npus``.
 
-    Where the placement's order has enough of them, ranks go to these in that order. Else the k-th lowest NPU that it
-    would use on an idle fabric is replaced by the k-th of ``npus``.
+    In its order, where that has enough of them; else the k-th lowest NPU that it would use is the k-th of ``npus``.
     """
     order = _order(placement, fabric, mesh)
     inside = order[np.isin(order, npus)]

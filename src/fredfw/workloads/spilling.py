@@ -29,8 +29,7 @@ class Spill:
     def moved(self, kind: TaskKind, microbatches: int) -> float:
         """Return the bytes that each NPU loads or stores in an iteration.
 
-        It loads weights twice and gradients once for each microbatch, the activations of each, and the optimizer state
-        and a cache once. It stores as much, but weights once.
+        Weights are loaded twice, gradients and activations once a microbatch, the rest once; stored too, weights once.
         """
         weights = 1.0 if kind is TaskKind.STORE else 2.0 * microbatches
         times = {"weights": weights, "gradients": microbatches, "activations": microbatches / self.in_flight}
@@ -38,21 +37,18 @@ class Spill:
 
 
 def spills(
-    use: MemoryUse,
-    capacity: float,
-    tiers: Sequence[MemoryTier],
-    workers: int,
-    others: Mapping[str, float] | None = None,  # bytes that other NPUs have in a tier for all NPUs, by its name
+    use: MemoryUse, capacity: float, tiers: Sequence[MemoryTier], npus: int, others: Mapping[str, float] | None = None
 ) -> tuple[Spill, ...]:
-    """Return what each of ``workers`` NPUs keeps in ``tiers``, the first ones first; ``InputError`` without room."""
+    """Return what each of ``npus`` NPUs keeps in ``tiers``, the first ones first; ``InputError`` without room."""
+    # Others: bytes that other NPUs have in a tier for all NPUs, by its name.
     rooms = {}
     for tier in tiers:
-        taken = (others or {}).get(tier.name, 0.0) / workers if tier.for_all else 0.0
-        kept, room = use.tiers.get(tier.name, 0.0), tier.room(workers) - taken
+        taken = (others or {}).get(tier.name, 0.0) / npus if tier.for_all else 0.0
+        kept, room = use.tiers.get(tier.name, 0.0), tier.room(npus) - taken
         if kept > room:
             what, there = render(kept, Unit.BYTES), render(room, Unit.BYTES)
             message = f"keeps {what} per NPU in memory tier {tier.name!r}, which has room for {there} per NPU"
-            needed = render(kept * tier.sharing(workers) / tier.memories, Unit.BYTES)
+            needed = render(kept * tier.sharing(npus) / tier.memories, Unit.BYTES)
             raise InputError(message, accepted=f"a tier of at least {needed} per memory")
         rooms[tier.name] = room - kept
     excess = max(use.total - capacity, 0.0)
@@ -70,11 +66,10 @@ def spills(
             found.append(Spill(name, {part: size for part, size in mine.items() if size}, use.in_flight))
     lacking = sum(parts.values())
     if lacking:
-        raise InputError(
-            f"needs {render(use.total, Unit.BYTES)} per NPU, and the memory of an NPU and the memory tiers "
-            f"{', '.join(rooms)} have no room for {render(lacking, Unit.BYTES)} of it",
-            accepted="more capacity, another tier behind the last, or a larger split",
-        )
+        needed, rest = render(use.total, Unit.BYTES), render(lacking, Unit.BYTES)
+        where = f"the memory of an NPU and the memory tiers {', '.join(rooms)} have no room for {rest} of it"
+        accepted = "more capacity, another tier behind the last, or a larger split"
+        raise InputError(f"needs {needed} per NPU, and {where}", accepted=accepted)
     return tuple(found)
 
 

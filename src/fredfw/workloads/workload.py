@@ -67,8 +67,7 @@ class MemoryUse:
     @property
     def parts(self) -> dict[str, float]:
         """What is held, in bytes."""
-        held = {"weights": self.weights, "gradients": self.gradients, "optimizer": self.optimizer}
-        return {**held, "activations": self.activations, "cache": self.cache}
+        return {part: getattr(self, part) for part in ("weights", "gradients", "optimizer", "activations", "cache")}
 
     @property
     def total(self) -> float:
@@ -82,9 +81,8 @@ class Work:
 
     Args:
         tokens: Tokens in the samples; ``None`` where a sample has no tokens.
-        model_flops: Floating-point operations of the model's forward and backward pass over those samples by its
-            published formula, without recomputation, or ``None``: the numerator of the MFU (model FLOPs utilisation;
-            Chowdhery et al. 2022, arXiv 2204.02311, section 4.1).
+        model_flops: FLOPs of the model's forward and backward pass over them by its published formula, without
+            recomputation, or ``None``: the numerator of the MFU (Chowdhery et al. 2022, arXiv 2204.02311, section 4.1).
         replicas: Replicas of the model (DP) that share the samples; ``None`` where it is not known.
         microbatches: Microbatches of a replica; ``None`` where there are none.
     """
@@ -101,11 +99,8 @@ class Work:
         return self.tokens / self.samples if self.tokens is not None and self.samples else None
 
 
-_COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
-
-
 def _is_colour(_instance: object, attribute: Attribute[str | None], value: object) -> None:
-    if value is not None and not (isinstance(value, str) and _COLOUR.fullmatch(value)):
+    if value is not None and not (isinstance(value, str) and re.fullmatch(r"#[0-9A-Fa-f]{6}", value)):
         raise InputError(f"{value!r} is not a colour", key=attribute.name, accepted="red, green and blue, '#D55E00'")
 
 
