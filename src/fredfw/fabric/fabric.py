@@ -133,7 +133,7 @@ class Fabric:
         entering: The same for the links that enter each node.
 
     Raises:
-        InputError: Arrays do not fit, capacities are not positive and finite, or not each position is that of one NPU.
+        InputError: Arrays do not fit, capacities are not positive and finite, or a place in the levels has not one NPU.
     """
 
     name: str
