@@ -18,8 +18,6 @@ A check is named after the property that it tests. What cannot hold is listed in
 reason; the kit is strict about them: an empty reason, or a check that holds after all, is a failure.
 """
 
-from __future__ import annotations
-
 from fredfw.testing.admission import AdmissionTests, check_admission
 from fredfw.testing.collective import CollectiveTests, check_collective
 from fredfw.testing.conformance import ConformanceError

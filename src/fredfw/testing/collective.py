@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -74,7 +75,7 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
     @cached_property
     def asked(self) -> list[Question]:
         """See ``Deterministic.asked``: every pattern, in groups of every size and shape and parts of fabrics."""
-        groups = _groups(self.ranks)
+        groups = [*chain.from_iterable(map(views, self.ranks))]
         for fabric in self.fabrics:
             npus = np.arange(len(fabric.npus))
             parts = (npus, npus[::-1], npus[::2], npus[: len(npus) // 2])
@@ -110,7 +111,8 @@ class CollectiveCase(Deterministic[CollectiveAlgorithm, Question, Schedule]):
         return found
 
     def seen(self) -> Iterator[str]:
-        return (schedule.key for _, schedule in _answers(self.subject, _questions(_groups((2, 3, 6, 8)))))
+        questions = _questions(chain.from_iterable(map(views, (2, 3, 6, 8))))
+        return (schedule.key for _, schedule in _answers(self.subject, questions))
 
     def schedules_do_what_they_promise(self) -> Faults:
         """Replayed, every schedule carries out its pattern: each contribution once, every chunk where it must be."""
@@ -283,10 +285,6 @@ def check_collective(
     """
     case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics)
     check_all("collective", case, expected_failures)
-
-
-def _groups(sizes: Iterable[int]) -> list[tuple[str, GroupView]]:
-    return [one for ranks in sizes for one in views(ranks)]
 
 
 def _questions(groups: Iterable[tuple[str, GroupView]]) -> list[Question]:

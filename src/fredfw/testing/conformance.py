@@ -227,7 +227,6 @@ class _Tests:
     checks: ClassVar[Sequence[Check[Any]]] = ()
     _case: ClassVar[type[Case[Any]]]
     _subjects: ClassVar[str]
-    _kept: ClassVar[list[Case[Any]]]
 
     def __init_subclass__(cls, case: type[Case[Any]] | None = None, subjects: str = "") -> None:
         """Add a test for each check of a ``case``, on one for each of the ``subjects`` that the class names."""
@@ -250,19 +249,18 @@ class _Tests:
             metafunc.parametrize("case", self._kept_cases(), ids=str)
 
     @classmethod
+    @cache
     def _kept_cases(cls) -> list[Case[Any]]:
         """Return the cases, always the same: what one has found out serves all tests."""
-        if "_kept" not in vars(cls):
-            cls._kept = list(cls.cases())
-        if not cls._kept:
+        kept = list(cls.cases())
+        if not kept:
             raise ValueError(f"{cls.__qualname__} names nothing to test; the docstring of its base class says how")
-        return cls._kept
+        return kept
 
     def test_expected_failures(self) -> None:
         """All expected failures are of checks that there are, and have a reason."""
-        wrong = list(misuses(self.checks, self.expected_failures))
-        if wrong:
-            raise ConformanceError("; ".join(wrong))
+        if wrong := "; ".join(misuses(self.checks, self.expected_failures)):
+            raise ConformanceError(wrong)
 
 
 def _test_of(check: Check[Any]) -> Callable[[Any, Case[Any]], None]:

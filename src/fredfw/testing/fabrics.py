@@ -1,7 +1,5 @@
 """What plugins are checked on: small fabrics that need no plugin, and groups of every shape without any fabric."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -13,7 +11,6 @@ from fredfw.fabric.view import KINDS, Capabilities, GroupLinks, GroupView, Kind,
 from fredfw.typing import IntArray
 
 _IN_NETWORK = Capabilities(reduces=True, multicasts=True)
-
 BANDWIDTH = 100e9  # bytes per second of every link
 LATENCY = 1e-6  # seconds of every link
 
@@ -92,8 +89,7 @@ def filled(*levels: Level, seed: int | None = None) -> GroupView:
 
 
 def _product(sizes: tuple[int, ...], kinds: tuple[Kind, ...], *, lanes: int = 1, shuffled: bool = False) -> GroupView:
-    # Levels of different bandwidth, as they are in practice.
-    levels = tuple(
+    levels = tuple(  # of different bandwidth, as they are in practice
         Level(size, kind if size > 2 or kind != "ring" else "line", BANDWIDTH / (place + 1), LATENCY, lanes=lanes)
         for place, (size, kind) in enumerate(zip(sizes, kinds, strict=True))
     )

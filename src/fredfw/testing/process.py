@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain, cycle
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -27,8 +27,7 @@ A = TypeVar("A")
 E = TypeVar("E", bound=FredfwError)
 
 _SECONDS = 60
-# Whether this is the other process. A module that checks its plugins when it is imported must not go on for ever there.
-_answering = False
+_answering = False  # whether this is the other process, where a module that checks its plugins may not go on for ever
 
 
 def digest(parts: Iterable[object]) -> str:
@@ -117,13 +116,11 @@ def _ask(case: Elsewhere[Any]) -> str:
     kind = [type(case).__module__, type(case).__name__]
     question = {**place, "fields": configure.unstructure(case.subject), "case": kind}
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
+    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+    call = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
     text = json.dumps(question)
     try:
-        done = subprocess.run(
-            command, check=False, input=text, env=environment, capture_output=True, text=True, timeout=_SECONDS
-        )
+        done = subprocess.run(call, check=False, input=text, env=env, capture_output=True, text=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         reason = f"importing {file or module} takes more than {_SECONDS} s"
         raise _unchecked(cls, f"{reason}; what else it does belongs under if __name__ == '__main__'") from None
@@ -157,9 +154,7 @@ def answer() -> None:
     question = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # output of the author's module must not mix with the answer
         outer, *inner = question["class"].split(".")
-        cls: Any = _find(outer, question["module"], question["file"])
-        for name in inner:
-            cls = getattr(cls, name)
+        cls: Any = reduce(getattr, inner, _find(outer, question["module"], question["file"]))
         module, name = question["case"]
         case = getattr(importlib.import_module(module), name)(subject=made(cls, question["fields"]))
         text = digest(case.seen())

@@ -18,19 +18,16 @@ from fredfw.fabric import Capabilities, Fabric, NodeKind, Operation, Router, Rou
 from fredfw.testing.conformance import EXACT, NOTHING, Case, Faults, S, _Tests, check_all, describe, seeded, where
 from fredfw.typing import FloatArray, IntArray
 
-# All pairs of so many NPUs, or as many pairs of more.
-_ALL_PAIRS = 64
+_ALL_PAIRS = 64  # all pairs of so many NPUs, or as many pairs of more
 _SAMPLE = _ALL_PAIRS**2 // 2
 _Tree: TypeAlias = tuple[Operation, IntArray, IntArray]  # what a router is asked for: from these sources to these ends
+TreeReport: TypeAlias = tuple[list[str], list[str], float]
+"""Of a tree: why its links are none, where it joins or branches although the node there cannot, seconds it takes."""
 
 
 def offered_trees(offers: Capabilities) -> dict[Operation, bool]:
     both = offers.multicasts and offers.reduces
     return {Operation.MULTICAST: offers.multicasts, Operation.REDUCE: offers.reduces, Operation.ALL_REDUCE: both}
-
-
-TreeReport: TypeAlias = tuple[list[str], list[str], float]
-"""Of a tree: why its links are none, where it joins or branches although the node there cannot, seconds it takes."""
 
 
 def examine(
@@ -41,7 +38,7 @@ def examine(
         middles = [int(sources[0])]
     else:
         middles = np.unique([*fabric.sources[links], *fabric.destinations[links], *destinations]).tolist()
-    reports = [_examine(fabric, operation, sources, destinations, links, middle) for middle in middles]
+    reports = [_examine(fabric, (operation, sources, destinations), links, middle) for middle in middles]
     return min(reports, key=lambda one: (len(one[0]), len(one[1]), one[2]))
 
 
@@ -108,18 +105,17 @@ class RoutedCase(Case[S]):
         for gate in fabric.controllers[:1], fabric.controllers[-1:]:
             if len(gate) and len(npus):
                 asked += [((Operation.MULTICAST, gate, npus), False), ((Operation.REDUCE, npus, gate), False)]
-        found = []
+        found: list[tuple[str, _Tree, bool, Routes | UnsupportedError]] = []
         for tree, offered in asked:
-            operation, *both = tree
-            sources, destinations = (_some(ends.tolist(), 4, fabric.node_name) for ends in both)
-            found.append((f"the {operation.value} from {sources} to {destinations}", tree, offered, self._tree(*tree)))
+            operation, sources, destinations = tree
+            words = " to ".join(_some(ends.tolist(), 4, fabric.node_name) for ends in (sources, destinations))
+            text = f"the {operation.value} from {words}"
+            try:
+                answer = self.router.tree(fabric, sources.copy(), destinations.copy(), operation)
+                found.append((text, tree, offered, answer))
+            except UnsupportedError as error:
+                found.append((text, tree, offered, error))
         return found
-
-    def _tree(self, operation: Operation, sources: IntArray, destinations: IntArray) -> Routes | UnsupportedError:
-        try:
-            return self.router.tree(self.fabric, sources.copy(), destinations.copy(), operation)
-        except UnsupportedError as error:
-            return error
 
     @cached_property
     def reports(self) -> list[tuple[str, Routes, TreeReport]]:
@@ -130,8 +126,8 @@ class RoutedCase(Case[S]):
             if isinstance(answer, Routes)
         ]
 
-    def pair(self, flow: int) -> str:
-        return " to ".join(self.fabric.node_name(int(ends[flow])) for ends in self.pairs)
+    def pair(self, flow: int, pairs: tuple[IntArray, IntArray] | None = None) -> str:
+        return " to ".join(self.fabric.node_name(int(ends[flow])) for ends in pairs or self.pairs)
 
     def links(self, routes: Routes, flow: int) -> str:
         links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist()
@@ -363,9 +359,8 @@ def _equal(one: Routes, other: Routes) -> bool:
     return all(np.allclose(*pair, rtol=EXACT, atol=0) for pair in pairs)
 
 
-def _examine(
-    fabric: Fabric, operation: Operation, sources: IntArray, destinations: IntArray, links: IntArray, middle: int
-) -> TreeReport:
+def _examine(fabric: Fabric, tree: _Tree, links: IntArray, middle: int) -> TreeReport:
+    operation, sources, destinations = tree
     name = fabric.node_name
     rise, climb = _search(fabric, links, middle, backwards=True)
     fall, descent = _search(fabric, links, middle, backwards=False)

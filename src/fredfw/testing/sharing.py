@@ -20,8 +20,7 @@ from fredfw.testing.process import Deterministic, digest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _CLASSES = 3
-# Sums in another order differ by rounding, which feedback magnifies.
-_ALIKE = 1e-6
+_ALIKE = 1e-6  # sums in another order differ by rounding, which feedback magnifies
 # How often a policy is asked, and for how long it may take to converge: in questions, and to which share of its rates.
 _QUESTIONS = 40
 _PATIENCE, _WINDOW, _CLOSE = 20_000, 200, 0.02

@@ -26,6 +26,8 @@ from fredfw.typing import IntArray
 _OF_NODES = "kinds", "coordinates", "copies", "reduces"
 _OF_LINKS = "sources", "destinations", "bandwidths", "latencies", "energies", "tiers"
 _TRIED = 16
+_PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"
+_ON_PURPOSE = "where that is on purpose, say why in expected_failures"
 _Found = tuple[float, str]  # a figure, and where it was found
 
 
@@ -150,16 +152,10 @@ class TopologyCase(RoutedCase[Topology], Elsewhere[Topology]):
             yield f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s"
 
 
-_PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"
-
-
 def _parts(fabric: Fabric) -> dict[str, Any]:
     slots = [type(getattr(fabric.defaults, slot)).__name__ for slot in SLOTS]
     said = {"defaults": slots, "name": fabric.name, "levels": fabric.levels, "offers": fabric.offers}
     return {name: getattr(fabric, name) for name in (*_OF_NODES, *_OF_LINKS)} | said
-
-
-_ON_PURPOSE = "where that is on purpose, say why in expected_failures"
 
 
 class TopologyTests(_Tests, case=TopologyCase, subjects="topologies"):
@@ -197,15 +193,10 @@ def _extremes(case: RoutedCase[Any], step: str, sources: IntArray, destinations:
     classes = np.zeros(len(routes), dtype=np.intp)
     flows = Incidence(routes.offsets, routes.links, routes.coefficients, None, classes)
     rates = answers.rates(sharing_of(fabric), flows, fabric.bandwidths, fabric)
-    slowest, longest = rates.argmin(), routes.latencies.argmax()
-    slow, long = (
-        " to ".join(fabric.node_name(int(ends[flow])) for ends in (sources, destinations))
-        for flow in (slowest, longest)
-    )
-    return (
-        (float(rates[slowest]), f"with all NPUs sending {step} at once, from {slow}"),
-        (float(routes.latencies[longest]), f"from {long}"),
-    )
+    slowest, longest = int(rates.argmin()), int(routes.latencies.argmax())
+    slow, long = (case.pair(flow, (sources, destinations)) for flow in (slowest, longest))
+    place = f"with all NPUs sending {step} at once, from {slow}"
+    return (float(rates[slowest]), place), (float(routes.latencies[longest]), f"from {long}")
 
 
 def _shifts(fabric: Fabric) -> Iterator[tuple[int, dict[str, tuple[IntArray, IntArray]]]]:
