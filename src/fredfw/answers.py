@@ -25,22 +25,15 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-# What a plugin may raise; SystemExit, because it is the host that decides when it ends.
-FAILURES = (Exception, SystemExit)
+FAILURES = (Exception, SystemExit)  # what a plugin may raise: it is the host that decides when it ends
 _SHOWN = 4  # arrays of so many values are shown whole
+_owners: WeakKeyDictionary[type, Plugin] = WeakKeyDictionary()
 
 
 def speaks_for(cls: type, claim: str, method: str) -> bool:
     """Return whether what ``cls`` has as ``claim`` is said of its own ``method``, not of one that it overrides."""
-    for one in cls.__mro__:
-        if claim in one.__dict__:
-            return True
-        if method in one.__dict__:
-            break
-    return False
-
-
-_owners: WeakKeyDictionary[type, Plugin] = WeakKeyDictionary()
+    nearest: Mapping[str, Any] = next((vars(one) for one in cls.__mro__ if {claim, method} & vars(one).keys()), {})
+    return claim in nearest
 
 
 def introduce(cls: type, owner: Plugin) -> None:
@@ -86,8 +79,7 @@ class Asking:
 
     def __str__(self) -> str:
         author = self._author
-        name = getattr(author, "name", None)
-        called = f" of {name!r}" if isinstance(name, str) else ""
+        called = f" of {author.name!r}" if isinstance(getattr(author, "name", None), str) else ""
         method = f".{self._method}" if self._method else ""
         return f"{whose(author)}: {author.__qualname__}{method}(){called}"
 
@@ -163,8 +155,7 @@ class Method(Generic[S, P, T]):
 
     method: Callable[Concatenate[S, P], object]
     kind: Kind[T]
-    # Gets where it was asked, an answer of that kind, the plugin, and what the method was given.
-    check: Callable[..., None] | None = None
+    check: Callable[..., None] | None = None  # gets where it was asked, an answer that fits, the plugin, what is given
 
     def __call__(self, plugin: S, /, *given: P.args, **more: P.kwargs) -> T:
         name = self.method.__name__

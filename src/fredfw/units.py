@@ -32,8 +32,7 @@ class Unit(Enum):
 
 
 _BIT = 1 / 8
-# Spellings accepted after the prefix, with the factor to the SI unit.
-_SPELLINGS: Mapping[Unit, Mapping[str, float]] = {
+_SPELLINGS: Mapping[Unit, Mapping[str, float]] = {  # accepted after the prefix, with the factor to the SI unit
     Unit.BYTES: {"B": 1.0, "byte": 1.0, "bytes": 1.0, "b": _BIT, "bit": _BIT, "bits": _BIT},
     Unit.SECONDS: {"s": 1.0, "sec": 1.0},
     Unit.BYTES_PER_SECOND: {"B/s": 1.0, "Bps": 1.0, "b/s": _BIT, "bps": _BIT, "bit/s": _BIT},
@@ -49,7 +48,6 @@ _EXAMPLES: Mapping[Unit, str] = {
     Unit.JOULES: "an energy such as '5 mJ' or a number of joules",
     Unit.JOULES_PER_BYTE: "an energy per byte such as '0.063 pJ/bit' or a number of joules per byte",
 }
-
 
 LEAST, MOST = 1e-100, 1e100  #: Of quantities but 0, so products of three do not overflow; times may be smaller.
 
@@ -325,10 +323,7 @@ def _located(at: Callable[..., object], accepted: str, default: object, help: st
 
 
 def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:
-    """Declare a field with a tuple of one or more whole numbers, such as the dimensions of a torus.
-
-    ``None`` passes where it is the default.
-    """
+    """Declare a field with a tuple of one or more whole numbers; ``None`` passes where it is the default."""
     form = f"a list of whole numbers of at least {minimum}, such as [4, 5]"
 
     def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:

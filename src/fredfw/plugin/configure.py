@@ -34,18 +34,15 @@ T = TypeVar("T")
 Registries = Callable[[], "Sequence[Registry[Any]]"]
 """Returns the registries in which plugins are looked up that a field of another plugin names."""
 
-# Units to suggest for a number that has none; bytes need none, as in nccl-tests.
-_SUGGESTED = {
+_SUGGESTED = {  # units for a number that has none; bytes need none, as in nccl-tests
     Unit.SECONDS: ("ns", "us"),
     Unit.BYTES_PER_SECOND: ("GB/s", "Gbps"),
     Unit.FLOPS: ("TFLOP/s",),
     Unit.JOULES: ("mJ",),
     Unit.JOULES_PER_BYTE: ("pJ/B", "pJ/bit"),
 }
-# Others are probably in the SI unit already.
-_USUAL = (1e-3, 1e6)
-# What the indices of arrays can hold, on every platform.
-_LARGEST = 2**63 - 1
+_USUAL = (1e-3, 1e6)  # others are probably in the SI unit already
+_LARGEST = 2**63 - 1  # what the indices of arrays can hold, on every platform
 
 
 def build(
@@ -102,12 +99,10 @@ def parts(plugins: Iterable[Any]) -> Iterator[Any]:
 
 
 def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
-    found: dict[Any, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for one in chain.from_iterable(attrs.astuple(plugin, recurse=False) for plugin in plugins):
-        if isinstance(one, File):
-            found[one.path] = {"path": one.path, "sha256": one.digest}
-        elif isinstance(one, Files):
-            found[one.paths] = {"path": list(one.paths), "sha256": one.digest}
+        if isinstance(one, File | Files):
+            found[repr(one)] = {"path": _plain(one), "sha256": one.digest}
     return list(found.values())
 
 
@@ -334,8 +329,7 @@ def from_toml(text: str) -> Any:
 def _list_without_quotes(text: str) -> Any:
     stripped = text.strip()
     inside = stripped[1:-1] if stripped[:1] == "[" and stripped[-1:] == "]" else ""
-    # Nested lists and quotes are TOML's business.
-    if inside.strip() and not set(inside) & set("[]{}'\"\n"):
+    if inside.strip() and not set(inside) & set("[]{}'\"\n"):  # nested lists and quotes are TOML's business
         return _items(inside)
     if "," in text:
         values = _items(text)

@@ -9,8 +9,7 @@ from typing import Any
 from fredfw.errors import nearest
 from fredfw.plugin import CONTRACT_VERSION, spec
 
-# The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
-OLDEST_CONTRACT = 2
+OLDEST_CONTRACT = 2  # whose plugins still work as they did; raised as docs/api-policy.md says
 POLICY = "docs/api-policy.md"
 _DECLARATION = "fredfw_contract"
 _NAMEABLE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -84,8 +84,7 @@ class PluginManager:
     """
 
     def __init__(self, switches: Switches = Switches()) -> None:
-        self.switches = switches
-        """Which plugins are used, and how strictly."""
+        self.switches = switches  #: Which plugins are used, and how strictly.
         self._calls = calls = Calls(strict=switches.strict, trace=switches.trace)
         self._files: dict[Path, str] = {}  # digests of those that are loaded
         self._owners: dict[str, Plugin | None] = {}  # by module, for all plugins that there are now
@@ -304,12 +303,11 @@ class PluginManager:
 
 
 @lru_cache(maxsize=1)
-def _installed(path: tuple[str, ...], changed: tuple[float, ...]) -> Mapping[str, Sequence[EntryPoint]]:
+def _installed(_path: tuple[str, ...], _times: tuple[float, ...]) -> Mapping[str, Sequence[EntryPoint]]:
     """Return the sorted entry points of each group; they are read again when a folder of ``sys.path`` changes."""
     # 30 ms to import, of no use to a manager that is filled by hand.
     from importlib.metadata import entry_points
 
-    del path, changed
     every = entry_points()
     return {group: _sorted(every.select(group=group)) for group in every.groups}
 

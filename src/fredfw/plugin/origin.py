@@ -15,8 +15,7 @@ from attrs import Factory, frozen
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
 
-# A requirement begins with a name (PyPA specification "Dependency specifiers").
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # with which a PyPA "dependency specifier" begins
 # A class or function, and the first line of its docstring.
 _DOCUMENTED = r"""^(?:class|def) {}\b[^"']*:\s+[rR]?(\"\"\"|\'\'\')\s*(.*?)\s*(?:\n|\1)"""
 BUNDLE = "fredfw-plugins"
@@ -134,12 +133,9 @@ def file_of(module: str) -> str | None:
         return None
     if not inner:
         return found.origin
-    for folder in found.submodule_search_locations or ():
-        path = Path(folder, *inner)
-        for file in (path.with_suffix(".py"), path / "__init__.py"):
-            if file.is_file():
-                return str(file)
-    return None
+    paths = [Path(folder, *inner) for folder in found.submodule_search_locations or ()]
+    files = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
+    return next((str(file) for file in files if file.is_file()), None)
 
 
 def canonical(name: str) -> str:

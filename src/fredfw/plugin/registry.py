@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V")
 
-# Names that first-party plugins register. The distribution that registers one is called after its kind and name.
-FIRST_PARTY = {
+FIRST_PARTY = {  # names that first-party plugins register, each in a distribution that is called after kind and name
     kind: tuple(names.split())
     for kind, names in {
         "topology": (
@@ -73,8 +72,7 @@ class Catalog(ABC, Generic[V]):
     def __init__(self, calls: Calls, kind: str, plural: str) -> None:
         self.kind = kind
         self.hook = f"fredfw_{plural}"
-        self.group = f"fredfw.{plural}"
-        """Of the entry points."""
+        self.group = f"fredfw.{plural}"  #: Of the entry points.
         self._calls = calls
         self._known: dict[str, tuple[Plugin, V | None]] | None = None  # nothing where it is not imported yet
 
@@ -137,8 +135,7 @@ class Catalog(ABC, Generic[V]):
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
         suspects = [one for one in self._calls.left_out(self.hook) if self._may_provide(one, name, provider)]
-        for one in suspects:
-            message += f"; {one}"
+        message += "".join(f"; {one}" for one in suspects)
         if any(one.broken for one in suspects):
             raise BrokenPluginError(message, accepted=known)
         if provider is not None and not suspects:

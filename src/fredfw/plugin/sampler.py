@@ -13,8 +13,7 @@ class Trial:
     """A point to run, by its number in the space."""
 
     point: int
-    rung: str | None = None
-    """A fidelity, or the name of a rung of the study; ``None`` for what the experiment says."""
+    rung: str | None = None  #: A fidelity, or the name of a rung of the study; ``None`` for what the experiment says.
 
 
 @frozen
@@ -22,22 +21,18 @@ class Told:
     """What has come of a trial."""
 
     trial: Trial
-    losses: tuple[float, ...] | None
-    """One for each objective, of which less is better; ``None`` where there is no result."""
-    feasible: bool
-    """Whether there is a result that keeps the limits of the study."""
+    losses: tuple[float, ...] | None  #: One for each objective, less is better; ``None`` where there is no result.
+    feasible: bool  #: Whether there is a result that keeps the limits of the study.
 
 
 @frozen(eq=False)
 class SearchSpace:
     """What a sampler chooses from."""
 
-    names: tuple[str, ...]
-    """Of the dimensions, in order; the cells of the experiment are dimensions like any other."""
-    values: tuple[tuple[Any, ...], ...]
-    """Of each dimension, in order."""
+    names: tuple[str, ...]  #: Of the dimensions, in order; the cells of the experiment are dimensions like any other.
+    values: tuple[tuple[Any, ...], ...]  #: Of each dimension, in order.
+    #: Of each that keeps the constraints, the number of its value in each dimension that it has, or ``None``.
     points: tuple[tuple[int | None, ...], ...]
-    """Of each that keeps the constraints, the number of its value in each dimension that it has, or ``None``."""
     objectives: int = 1
 
     def __len__(self) -> int:

@@ -13,17 +13,13 @@ KINDS = (  # kinds of plugins that there are templates for
     *("topology", "router", "collective", "workload", "placement"),
     *("sharing", "transport", "exporter", "sampler", "command"),
 )
-
 REGISTERED_AS = {"sharing": "sharing policy"}  # what registries call kinds that are called something else here
-
 _TESTS = (
     "fredfw's conformance kit, one test per property, and some of this package's own: give the kit\n"
     "more configurations as the fields grow, and compare times with closed forms"
 )
-# What some of them have to install beside the others.
-_REQUIREMENTS = {"command": '"click>=8.1.7", '}
-# Path in the package, and the template of what is there; none where it is empty.
-_FILES = {
+_REQUIREMENTS = {"command": '"click>=8.1.7", '}  # what some have to install beside the others
+_FILES = {  # path in the package, and the template of what is there; none where it is empty
     ".gitignore": "gitignore",
     "README.md": "README.md",
     "comparison.toml": "$kind.toml",
@@ -83,21 +79,20 @@ def write(contents: dict[str, str], folder: str | Path) -> None:
     target = Path(folder)
     aside = target.with_name(f".fredfw-{secrets.token_hex(8)}.tmp")
     try:
-        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError("is there already", file=str(folder), accepted="a folder that is not there, or is empty")
-        try:
-            for path, text in contents.items():
-                file = aside / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8", newline="\n")
-            if target.exists():
-                target.rmdir()  # a rename onto a folder is an error on some systems
-            aside.rename(target)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        for path, text in contents.items():
+            file = aside / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="\n")
+        if target.exists():
+            target.rmdir()  # a rename onto a folder is an error on some systems
+        aside.rename(target)
     except OSError as error:
         accepted = "a place where folders can be made"
         raise InputError(f"cannot be written: {error.strerror}", file=str(folder), accepted=accepted) from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _is_name(text: str) -> bool:
