@@ -1,6 +1,7 @@
 """Lists of NPUs or ranks as text."""
 
 import re
+from itertools import groupby
 
 from fredfw.errors import InputError
 
@@ -30,11 +31,7 @@ def parse_numbers(text: str, count: int, *, what: str, key: str) -> list[int]:
 
 
 def shortened(numbers: list[int], most: int) -> str:
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1] = ranges[-1][0], number
-        else:
-            ranges.append((number, number))
-    texts = [f"{first}-{last}" if last > first else f"{first}" for first, last in ranges[:most]]
+    # From one number to the next of a range, both it and its place grow by one.
+    ranges = [[one for _, one in run] for _, run in groupby(enumerate(numbers), lambda one: one[1] - one[0])]
+    texts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in ranges[:most]]
     return ",".join(texts if len(ranges) <= most else [*texts, "..."])

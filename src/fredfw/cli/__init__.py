@@ -21,7 +21,7 @@ from fredfw import limits
 from fredfw.cli.completion import quietly
 from fredfw.cli.measured import Measured, measured
 from fredfw.cli.options import option
-from fredfw.cli.output import Outputs, log_traceback, print_report, table
+from fredfw.cli.output import Outputs, log, print_report, table
 from fredfw.cli.parsing import ask, chosen, configured, limits_of
 from fredfw.cli.session import open_framework, plugins_of
 from fredfw.errors import FredfwError, InputError, PluginWarning, UnknownNameError
@@ -40,6 +40,8 @@ __all__ = [
     "print_report",
     "table",
 ]
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a disk or a quota says when it is full
+_NOW = {"study": "compare, which runs the points of a space, too"}  # what former commands are now
 
 
 class _Failure(click.ClickException):
@@ -73,7 +75,7 @@ def _reported() -> Iterator[None]:
             raise _Failure(f"error: {error}", 2) from error
         except FredfwError as error:
             if error.__cause__ is not None:
-                log_traceback(error)
+                log("failed", "debug", exc_info=error)
             raise _Failure(f"error: {error}") from error
         except KeyboardInterrupt as error:
             raise _Failure(f"interrupted: {error}" if str(error) else "interrupted", INTERRUPTED) from error
@@ -87,15 +89,9 @@ def _reported() -> Iterator[None]:
             raise _Failure(f"error: standard output cannot be written: {error.strerror}") from error
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a disk or a quota says when it is full
-
-
 @cache
 def _own_commands() -> dict[str, EntryPoint]:
     return {point.name: point for point in distribution("fredfw").entry_points if point.group == "fredfw.commands"}
-
-
-_NOW = {"study": "compare, which runs the points of a space, too"}  # what former commands are now
 
 
 class _Group(click.Group):

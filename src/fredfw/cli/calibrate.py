@@ -2,7 +2,7 @@
 
 import click
 
-from fredfw.cli.options import FILE, JSON, PROGRESS, SET
+from fredfw.cli.options import FILE, JSON, PROGRESS, SET, Texts
 from fredfw.cli.output import Outputs, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
@@ -14,9 +14,7 @@ from fredfw.cli.session import open_framework
 @JSON
 @PROGRESS
 @click.pass_context
-def calibrate(
-    ctx: click.Context, file: str, assignments: tuple[str, ...], json_path: str | None, progress: bool
-) -> None:
+def calibrate(ctx: click.Context, file: str, assignments: Texts, json_path: str | None, progress: bool) -> None:
     """Fit the compute scale of every workload of FILE that has a calibration.
 
     Says for each whether there is none, one or more solutions, and prints what to record in the experiment.

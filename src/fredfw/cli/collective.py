@@ -1,15 +1,14 @@
 """The command that runs one collective at one or more sizes: collective."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli import completion, options
+from fredfw.cli import options
+from fredfw.cli.completion import algorithm_fields, algorithms, patterns, slot, topologies, topology_fields
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import OptionalValues, option, share_of
+from fredfw.cli.options import OptionalValues, Texts, option, share_of
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import chosen, configured, nccl_sizes, parse_assignments, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
@@ -25,17 +24,17 @@ _SLOTS = ("router", "sharing", "admission", "transport")
 
 def _slot(name: str, text: str) -> options.Option[Any]:
     text = f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]"
-    return option(f"--{name}", text, "PLUGIN", completion.slot)
+    return option(f"--{name}", text, "PLUGIN", slot)
 
 
 @click.command(cls=OptionalValues, short_help="Run one collective operation at one or more sizes.")
-@click.argument("pattern", shell_complete=completion.patterns)
-@option("--topology", "Topology to build; see: fredfw plugins list.", "NAME", completion.topologies, required=True)
+@click.argument("pattern", shell_complete=patterns)
+@option("--topology", "Topology to build; see: fredfw plugins list.", "NAME", topologies, required=True)
 @option(
     "--set fields",
     "A field of the topology, such as arity=3,3; may be repeated.",
     "KEY=VALUE",
-    completion.topology_fields,
+    topology_fields,
     multiple=True,
 )
 @_slot("router", "How transfers become links.")
@@ -49,12 +48,8 @@ def _slot(name: str, text: str) -> options.Option[Any]:
 @option("-f --stepfactor", "As in nccl-tests: the factor between sizes.", "FACTOR")
 @option("-i --stepbytes", "As in nccl-tests: the step between sizes.  [default: 1M]", "SIZE")
 @option("--group", "NPUs that take part, in rank order, such as 0-4,7.  [default: all]", "NPUS")
-@option(
-    "--algorithm", "Collective algorithm; auto chooses the fastest one.", "NAME", completion.algorithms, default="auto"
-)
-@option(
-    "--option texts", "A field of the algorithm; see --set.", "KEY=VALUE", completion.algorithm_fields, multiple=True
-)
+@option("--algorithm", "Collective algorithm; auto chooses the fastest one.", "NAME", algorithms, default="auto")
+@option("--option texts", "A field of the algorithm; see --set.", "KEY=VALUE", algorithm_fields, multiple=True)
 @option(
     "--effort",
     "How long auto looks; low ends where no algorithm can be 5 % faster.",
@@ -70,15 +65,7 @@ def _slot(name: str, text: str) -> options.Option[Any]:
 @options.PROGRESS
 @click.pass_context
 def collective(
-    ctx: click.Context,
-    /,
-    pattern: str,
-    topology: str,
-    fields: tuple[str, ...],
-    algorithm: str,
-    texts: tuple[str, ...],
-    progress: bool,
-    **given: Any,
+    ctx: click.Context, /, pattern: str, topology: str, fields: Texts, algorithm: str, texts: Texts, **given: Any
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
 
@@ -100,9 +87,9 @@ def collective(
         cls = plugins.topologies.get(topology)
     machine = configured(cls, fields, "--set", plugins=plugins)
     filled: dict[str, Any] = {
-        slot: chosen(text, plugins.slots[slot], plugins, f"--{slot}")
-        for slot in _SLOTS
-        if (text := given[slot]) is not None
+        name: chosen(given[name], plugins.slots[name], plugins, f"--{name}")
+        for name in _SLOTS
+        if given[name] is not None
     }
     fabric = built(machine).with_defaults(**filled)
     group = given["group"]
@@ -122,7 +109,7 @@ def collective(
     results: list[CollectiveResult] = []
     effects: list[tuple[Effect, ...]] = []
     try:
-        with progress_bar(progress) as step:
+        with progress_bar(given["progress"]) as step:
             for one in sweep:
                 if step:
                     step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
@@ -141,7 +128,7 @@ def collective(
 
     provenance = {
         "topology": describe(machine),
-        **{slot: describe(one) for slot, one in filled.items()},
+        **{name: describe(one) for name, one in filled.items()},
         "group": members,
         "algorithm": {"name": algorithm, **asked},
         "root": given["root"],
@@ -151,7 +138,8 @@ def collective(
     done = CollectiveSweep(tuple(results), fabric, provenance, tuple(missing), tuple(effects))
     outputs.export({"sweep": done, "collective": results[0]}, complete=not missing)
     keyed = [((f"{one.size:.15g}",), effect) for one, mine in zip(results, effects, strict=False) for effect in mine]
-    outputs.show(lambda: [*sweep_report(done), *effects_report(["size (B)"], keyed, share)])
+    changes = [] if share is None else effects_report(["size (B)"], keyed, share)
+    outputs.show(lambda: [*sweep_report(done), *changes])
     if missing:
         raise KeyboardInterrupt(f"{len(results)} of {counted(len(sweep), 'size')} done")
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.cli import completion, options
+from fredfw.cli import options
+from fredfw.cli.completion import PathText, fabrics, workloads
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import OptionalValues, option, path_option, share_of, store_of
+from fredfw.cli.options import OptionalValues, Texts, option, path_option, share_of, store_of
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values
 from fredfw.cli.session import open_framework
@@ -40,8 +41,8 @@ class _Report(Exports):
         asked: dict[str, Any] = {"sort": "", "best": 0, "pareto": ""}
         asked |= {name: given[name] for name in asked if given[name]}
         self._ranking = Ranking(**asked)
-        fields: dict[str, Any] = {"report": asked, "map": {"maps": True}}
-        super().__init__(ctx, framework, ("comparison",), (*_WRITTEN, *_PICTURES), source, fields=fields)
+        short = *_WRITTEN, *_PICTURES
+        super().__init__(ctx, framework, ("comparison",), short, source, report=asked, map={"maps": True})
 
     def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
         """Raise ``InputError`` unless one of ``savings`` can be drawn and ``fields`` be sorted by, as far as wanted."""
@@ -69,14 +70,8 @@ class _Report(Exports):
 
 @click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")
 @options.FILE
-@option("--workload workloads", "Run only this workload; may be repeated.", "NAME", completion.workloads, multiple=True)
-@option(
-    "--fabric fabrics",
-    "Run only this fabric and its baseline; may be repeated.",
-    "NAME",
-    completion.fabrics,
-    multiple=True,
-)
+@option("--workload workloads", "Run only this workload; may be repeated.", "NAME", workloads, multiple=True)
+@option("--fabric fabrics", "Run only this fabric and its baseline; may be repeated.", "NAME", fabrics, multiple=True)
 @options.SET
 @options.fidelity(estimates=True)
 @options.SENSITIVITY
@@ -85,9 +80,7 @@ class _Report(Exports):
 @options.COMPARING
 @options.PROGRESS
 @click.pass_context
-def compare(
-    ctx: click.Context, /, file: str, assignments: tuple[str, ...], strict: bool, progress: bool, **given: Any
-) -> None:
+def compare(ctx: click.Context, /, file: str, assignments: Texts, strict: bool, progress: bool, **given: Any) -> None:
     """Run every workload of the experiment FILE on every fabric and compare them.
 
     If FILE has a space, its points are run instead, as its sampler asks for them, and the N of --best are listed.
@@ -154,13 +147,11 @@ def _end_search(ctx: click.Context, outputs: Exports, result: StudyResult, best:
 
 @click.command(cls=OptionalValues, short_help="Compare cells that earlier runs have stored.")
 @options.FILE
-@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=completion.PathText())
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=PathText())
 @options.SET
 @options.COMPARING
 @click.pass_context
-def merge(
-    ctx: click.Context, /, file: str, stores: tuple[str, ...], assignments: tuple[str, ...], **outputs: Any
-) -> None:
+def merge(ctx: click.Context, /, file: str, stores: Texts, assignments: Texts, **outputs: Any) -> None:
     """Compare the cells of the experiment FILE that are in one or more stores.
 
     Prints and writes what fredfw compare FILE does, without running anything; the plugins of FILE need not be
@@ -183,7 +174,7 @@ def merge(
 @options.SET
 @path_option("store", "Also say what this store has of each.")
 @click.pass_context
-def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_path: str | None) -> None:
+def cells(ctx: click.Context, file: str, assignments: Texts, store_path: str | None) -> None:
     """List the cells of the experiment FILE for scripts: workload, tab, fabric.
 
     With --store each line ends with a tab and done, infeasible or missing. The plugins of FILE need not be installed.

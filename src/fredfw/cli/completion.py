@@ -59,10 +59,11 @@ def _patterns(_ctx: click.Context) -> Iterable[str]:
     return map(str, Pattern)
 
 
-def _plugin_names(ctx: click.Context) -> Iterable[str]:
+def names(ctx: click.Context) -> list[str]:
+    """Return the names of all plugins, of whichever kind."""
     manager = plugins_of(ctx)
-    names = {name for registry in manager.registries for name in registry.names()}
-    return sorted(names.union(manager.commands.names()))
+    found = {name for registry in manager.registries for name in registry.names()}
+    return sorted(found.union(manager.commands.names()))
 
 
 def _fields(cls: type) -> list[str]:
@@ -126,7 +127,7 @@ def slot(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Ite
 patterns = _completing(_patterns)
 topologies = _completing(lambda ctx: plugins_of(ctx).topologies.names())
 algorithms = _completing(lambda ctx: ("auto", *plugins_of(ctx).collectives.names()))
-plugin_names = _completing(_plugin_names)
+plugin_names = _completing(names)
 topology_fields = _completing(lambda ctx: _fields(plugins_of(ctx).topologies.get(ctx.params["topology"])))
 algorithm_fields = _completing(lambda ctx: _fields(plugins_of(ctx).collectives.get(ctx.params["algorithm"])))
 fabrics = _completing(lambda ctx: _names(_outline(ctx).fabrics))

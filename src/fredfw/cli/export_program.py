@@ -1,8 +1,10 @@
 """The command that writes one cell as a program for C and C++: export-program."""
 
+from typing import Any
+
 import click
 
-from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, fidelity as fidelity_options, option
+from fredfw.cli.options import FABRIC, FILE, PATH, SET, WORKLOAD, Texts, fidelity, option
 from fredfw.cli.output import Outputs
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values, selected
 from fredfw.cli.session import open_framework
@@ -13,20 +15,12 @@ from fredfw.cli.session import open_framework
 @WORKLOAD
 @FABRIC
 @SET
-@fidelity_options()
+@fidelity()
 @option("--routes", "Also write the routes of messages from each NPU to each.", is_flag=True)
 @option("-o --output", "Write the program to PATH; - is standard output.", "PATH", required=True, type=PATH)
 @click.pass_context
 def export_program(
-    ctx: click.Context,
-    file: str,
-    workload: str | None,
-    fabric: str | None,
-    assignments: tuple[str, ...],
-    fidelity: str | None,
-    routes: bool,
-    output: str,
-    exact_limit: int | None,  # noqa: ARG001  (it is in force)
+    ctx: click.Context, /, file: str, workload: str | None, fabric: str | None, assignments: Texts, **given: Any
 ) -> None:
     """Write one workload on one fabric of the experiment FILE for programs in C and C++.
 
@@ -35,10 +29,10 @@ def export_program(
     events of links.
     """
     values = parse_values(assignments)
-    outputs = Outputs({"--output": output}, source=file)
+    outputs = Outputs({"--output": given["output"]}, source=file)
     framework = open_framework(ctx)
     cell = {"workload": workload, "fabric": fabric}
     with blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(**cell))
-        content = framework.export_program(experiment, **cell, fidelity=fidelity, routes=routes)
+        content = framework.export_program(experiment, **cell, fidelity=given["fidelity"], routes=given["routes"])
     outputs.write({"--output": lambda: content})

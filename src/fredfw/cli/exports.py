@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from fredfw.framework import Framework
     from fredfw.plugin.exporter import Content, Result
 
-Maker = Callable[[Any], "Content | Mapping[str, Content]"]
-"""Makes the content of a file, or of each file of a directory, of a result."""
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+Maker = Callable[[Any], "Content | Mapping[str, Content]"]  # of a result: content of a file, or of a directory's files
 _EXPORTERS = {"report": "html", "plot": "picture", "map": "picture"}  # of options with another name than theirs
 
 
@@ -37,8 +34,7 @@ class Exports(Outputs):
         takes: Sequence[str],  # what the command has to export, the kind to prefer first; see ``Exporter.takes``
         short: Sequence[str] = (),  # options that are short for an exporter, such as ``json``
         source: Iterable[str | None] = (),  # files that are read, see ``Outputs``; ``None`` is none
-        *,
-        fields: Mapping[str, Mapping[str, Any]] = _NOTHING,  # by such an option, what other options give its exporter
+        **fields: Mapping[str, Any],  # by such an option, what other options give its exporter
     ) -> None:
         from fredfw.plugin.answers import checked, exported
 
@@ -93,10 +89,9 @@ def called(ctx: click.Context) -> str:
     chain = [ctx]
     while (parent := chain[0].parent) is not None:
         chain.insert(0, parent)
-    words = ["fredfw"]
-    for number, one in enumerate(chain):
-        if number:
-            words.append(str(one.info_name))
+    words: list[str] = []
+    for one in chain:
+        words.append(str(one.info_name) if one.parent else "fredfw")
         for param in sorted(one.command.params, key=lambda param: isinstance(param, click.Option)):
             if one.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
                 words += _words(param, one.params[str(param.name)])

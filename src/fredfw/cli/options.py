@@ -13,6 +13,7 @@ from fredfw.fidelities import FIDELITIES, RENAMED, SIMULATED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
+Texts = tuple[str, ...]  # what an option was given that may be repeated
 PATH = completion.PathText()
 INCOMPLETE = 3  # exit code: some cells have no result
 
@@ -39,31 +40,6 @@ def option(
 
 def path_option(name: str, text: str) -> Option[Any]:
     return option(f"--{name} {name}_path", text, "PATH", type=PATH)
-
-
-FILE = click.argument("file", type=PATH)
-JSON = path_option("json", "Write all results as JSON; - is standard output.")
-CSV = path_option("csv", "Write a table as CSV; - is standard output.")
-REPORT = path_option("report", "Write one HTML file with tables, pictures and all that is needed to make it again.")
-EXPORT = option(
-    "--export exports",
-    "Write the result through the exporter plugin NAME, or {name = ..., KEY = ...}; may be repeated.",
-    "NAME PATH",
-    completion.exporters,
-    nargs=2,
-    multiple=True,
-)
-SET = option(
-    "--set assignments",
-    "Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
-    "PATH=VALUE",
-    completion.paths,
-    multiple=True,
-)
-WORKLOAD, FABRIC = (
-    option(f"--{kind}", f"{kind.capitalize()} of the experiment; required if there are several.", "NAME", complete)
-    for kind, complete in (("workload", completion.workloads), ("fabric", completion.fabrics))
-)
 
 
 def fidelity(*, estimates: bool = False) -> Option[Any]:
@@ -101,6 +77,29 @@ def _limit_exact(ctx: click.Context, _param: click.Parameter, value: int | None)
     return value
 
 
+FILE = click.argument("file", type=PATH)
+JSON = path_option("json", "Write all results as JSON; - is standard output.")
+CSV = path_option("csv", "Write a table as CSV; - is standard output.")
+REPORT = path_option("report", "Write one HTML file with tables, pictures and all that is needed to make it again.")
+EXPORT = option(
+    "--export exports",
+    "Write the result through the exporter plugin NAME, or {name = ..., KEY = ...}; may be repeated.",
+    "NAME PATH",
+    completion.exporters,
+    nargs=2,
+    multiple=True,
+)
+SET = option(
+    "--set assignments",
+    "Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
+    "PATH=VALUE",
+    completion.paths,
+    multiple=True,
+)
+WORKLOAD, FABRIC = (
+    option(f"--{kind}", f"{kind.capitalize()} of the experiment; required if there are several.", "NAME", complete)
+    for kind, complete in (("workload", completion.workloads), ("fabric", completion.fabrics))
+)
 SENSITIVITY = option(
     "--sensitivity percent",
     "Also make each parameter of each machine so much less and more, one at a time.  [without PERCENT: 20]",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 _OWN = "a different file"
+_LONG = 1e9  # seconds. What remains follows from all that is done so far: cells differ, and the last few say little.
 
 
 class Outputs:
@@ -146,14 +147,6 @@ def _printable_values(_logger: Any, _method: str, event: MutableMapping[str, Any
     return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
-_LONG = 1e9  # seconds. What remains follows from all that is done so far: cells differ, and the last few say little.
-
-
-def log(event: str, /, **values: Any) -> None:
-    if (logger := _logger()) is not None:
-        logger.info(event, **values)
-
-
 def configure_logging(level: str, style: str) -> None:
     """Send structured logs of ``level`` and above to standard error, for people (``console``) or as JSON lines."""
     # fredfw logs nothing more severe than that; structlog and what it pulls in cost 0.1 s.
@@ -181,11 +174,7 @@ def configure_logging(level: str, style: str) -> None:
     )
 
 
-def log_traceback(error: Exception) -> None:
-    if (logger := _logger()) is not None:
-        logger.debug("failed", exc_info=error)
-
-
-def _logger() -> Any:
+def log(event: str, severity: str = "info", /, **values: Any) -> None:
     structlog = sys.modules.get("structlog")  # which configure_logging has imported
-    return structlog.get_logger("fredfw") if structlog is not None and structlog.is_configured() else None
+    if structlog is not None and structlog.is_configured():
+        getattr(structlog.get_logger("fredfw"), severity)(event, **values)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -22,11 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_SIZES = 10_000
-# Room for the rounding of a last size that is meant to be the bound itself.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # room for that of a last size that is meant to be the bound itself
 _SIZES = "FIRST:LAST:xFACTOR or FIRST:LAST:+STEP, such as 1MB:1GB:x4 or 8:8G:x2"
-# As nccl-tests reads -b and -e: a bare letter is a power of 1024, a bare number is bytes.
-_NCCL_TESTS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_NCCL_TESTS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}  # bytes of what it reads after -b and -e, by bare letter
 _BARE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)\s*([kmg]?)\s*", re.IGNORECASE)
 
 
@@ -154,27 +153,27 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
     """Return what the table at ``parts`` of ``experiment`` configures: one for each section of a sweep."""
     from fredfw.fabric import SLOTS
 
+    fabrics = [one for one in experiment.fabrics if parts[:2] == ("fabrics", one.template)]
     match parts:
         case ("npu",):
             return [experiment.npu]
-        case ("fabrics", name, "npu"):
-            return [one.npu for one in experiment.fabrics if one.template == name and one.npu]
-        case ("fabrics", name, "sweep"):
-            return [one.topology for one in experiment.fabrics if one.template == name]
-        case ("fabrics", name, "topology", *fields):
-            found: list[object] = [one.topology for one in experiment.fabrics if one.template == name]
+        case ("fabrics", _, "npu"):
+            return [one.npu for one in fabrics if one.npu]
+        case ("fabrics", _, "sweep"):
+            return [one.topology for one in fabrics]
+        case ("fabrics", _, "topology", *fields):
+            found: list[object] = [one.topology for one in fabrics]
             for field in fields:
                 found = [getattr(one, field, None) for one in found]
             return [one for one in found if attrs.has(type(one))]
-        case ("fabrics", name, key) if key in SLOTS:
-            return [one.slots[key] for one in experiment.fabrics if one.template == name and key in one.slots]
-        case ("fabrics", name, "collectives", *_):
-            chosen = [one.collectives for one in experiment.fabrics if one.template == name and one.collectives]
-            return [algorithm for table in chosen for algorithms in table.values() for algorithm in algorithms]
+        case ("fabrics", _, key) if key in SLOTS:
+            return [one.slots[key] for one in fabrics if key in one.slots]
+        case ("fabrics", _, "collectives", *_):
+            chosen = (algorithms for one in fabrics if one.collectives for algorithms in one.collectives.values())
+            return [*chain.from_iterable(chosen)]
         case ("workloads", name, "workload" | "sweep"):
             return [one.workload for one in experiment.workloads if one.template == name]
-        case _:
-            return []
+    return []
 
 
 def chosen(value: str | Mapping[str, Any], registry: Registry[T], plugins: PluginManager, option: str) -> T:
@@ -273,7 +272,6 @@ def _factor(text: str, option: str) -> float:
         factor = float(text)
     except ValueError:
         factor = 0.0
-    # Also refuses NaN and infinity; infinity would give one size without a message.
-    if not 1 < factor < math.inf:
+    if not 1 < factor < math.inf:  # nor NaN or infinity, which would give one size without a message
         raise InputError(f"{text!r} is not a factor", key=option, accepted="a finite number above 1")
     return factor

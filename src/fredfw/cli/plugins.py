@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli.completion import plugin_names
+from fredfw.cli.completion import names, plugin_names
 from fredfw.cli.options import option, path_option
 from fredfw.cli.output import Outputs, print_report
 from fredfw.cli.session import plugins_of
 from fredfw.errors import UnknownNameError, nearest
 
 if TYPE_CHECKING:
-    from fredfw.plugin.registry import Catalog, PluginInfo
+    from fredfw.plugin.registry import Catalog
 
-# As the registries call them, with hyphens; importing these costs more than --help may.
-KINDS = (
+KINDS = (  # as the registries call them, with hyphens; importing these costs more than --help may
     *("topology", "router", "collective", "workload", "placement", "sharing-policy"),
     *("admission", "transport", "exporter", "sampler", "command"),
 )
@@ -42,19 +39,16 @@ def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | 
     manager = plugins_of(ctx)
     catalogs: list[Catalog[Any]] = [*manager.registries, manager.commands]
     infos = [info for one in catalogs if kind in (None, one.kind.replace(" ", "-")) for info in one.infos()]
-    outputs.write({"--json": lambda: _json(infos)})
+    if json_path is not None:
+        from fredfw.report import data  # which brings the models
+
+        outputs.write({"--json": lambda: data.listed("plugins", infos)})
     from fredfw.report import layout
     from fredfw.report.plugins import plugin_origins_report, plugins_report
 
-    # Nothing is cut where a program may read it.
-    width = layout.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
+    for_people = sys.stdout is not None and sys.stdout.isatty()  # what a program may read is not cut
+    width = layout.make_console().width if for_people else None
     outputs.show(lambda: [*(plugin_origins_report(infos) if is_long else plugins_report(infos, width=width))])
-
-
-def _json(infos: Sequence[PluginInfo]) -> str:
-    from fredfw.report import data  # which brings the models
-
-    return data.listed("plugins", infos)
 
 
 @plugins.command()
@@ -65,7 +59,7 @@ def show(ctx: click.Context, name: str) -> None:
     manager = plugins_of(ctx)
     holders = [registry for registry in manager.registries if name in registry]
     if not holders and name not in manager.commands:
-        known = sorted(set(chain(*(registry.names() for registry in manager.registries), manager.commands.names())))
+        known = names(ctx)
         raise UnknownNameError(f"no plugin {name!r}{nearest(name, known)}", accepted=", ".join(known))
     from fredfw.plugin import schema
     from fredfw.report.plugins import plugin_report

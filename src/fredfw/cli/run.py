@@ -6,7 +6,7 @@ import click
 
 from fredfw.cli import options
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import OptionalValues, option, path_option
+from fredfw.cli.options import OptionalValues, Texts, option, path_option
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, loaded, parse_values, selected
 from fredfw.cli.session import open_framework
@@ -44,7 +44,7 @@ def run(
     file: str,
     workload: str | None,
     fabric: str | None,
-    assignments: tuple[str, ...],
+    assignments: Texts,
     factor: float | None,
     jobs: int | None,
     progress: bool,
@@ -76,7 +76,7 @@ def run(
             raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
         fields["trace"] = {"ranks": given["ranks"]}
     how: dict[str, Any] = {"fidelity": given["fidelity"], "store": given["store_path"]}
-    outputs = Exports(ctx, framework, ("run",), ("report", "json", "trace"), [file, how["store"]], fields=fields)
+    outputs = Exports(ctx, framework, ("run",), ("report", "json", "trace"), [file, how["store"]], **fields)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = loaded(framework, file, values, outputs, **selected(workload, fabric))
         result = framework.run(experiment, workload=workload, fabric=fabric, **how, progress=step)

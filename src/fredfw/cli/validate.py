@@ -8,7 +8,7 @@ import click
 
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, option, path_option
+from fredfw.cli.options import EXECUTOR, JOBS, PATH, REPORT, Fidelity, Texts, option, path_option
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 @REPORT
 @option("--progress/--no-progress", "Show how much is done, where standard error is a terminal.", default=True)
 @click.pass_context
-def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, progress: bool, **given: Any) -> None:
+def validate(ctx: click.Context, /, files: Texts, system: str | None, progress: bool, **given: Any) -> None:
     """Compare predicted with measured times of collectives and of iterations of training.
 
     The measured times are public ones that come with fredfw, or yours. Prints the error by system, operation and class
@@ -100,12 +100,11 @@ def validate(ctx: click.Context, /, files: tuple[str, ...], system: str | None, 
         validation = predict(points, means, transport=transport, fidelity=given["fidelity"])
     log("validated", points=len(points), transport=validation.transport)
     outputs.export({"validation": validation})
-    outputs.show(
-        lambda: [*(report.points_report(validation) if given["listed"] else ()), *report.validation_report(validation)]
-    )
+    points_report = report.points_report(validation) if given["listed"] else []
+    outputs.show(lambda: [*points_report, *report.validation_report(validation)])
 
 
-def _own(framework: Framework, path: str, files: tuple[str, ...], system: str | None) -> System:
+def _own(framework: Framework, path: str, files: Texts, system: str | None) -> System:
     from fredfw.validation.points import CLUSTER, System
 
     if not files or system is not None:

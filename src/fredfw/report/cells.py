@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from attrs import frozen
@@ -13,8 +14,7 @@ from fredfw.experiment.results import Comparison, Failure, Row
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
 
 Item: TypeAlias = Row | Failure  # a cell with a result, or one without
-KeyColumn: TypeAlias = tuple[str, Callable[[Item], str]]
-"""A column that says which cell a row is: what stands over it, and in it."""
+KeyColumn: TypeAlias = tuple[str, Callable[[Item], str]]  # what says which cell a row is: a title, and its text
 KINDS = ("workload", "fabric")
 TIME = METRICS["time"]
 _ALIKE = 1e-4  # relative: not told apart by the digits of a table
@@ -168,11 +168,9 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
     found = set()
     for group in groups(rows):
         rate = training_rate(group.rows)
-        if rate is None:
-            races = [list(members) for _, members in groupby(group.rows, key=lambda row: row.workload)]
-        else:
-            races = [list(group.rows)]
-        for race in ([row for row in one if not row.omissions] for one in races):
+        alike = "workload" if rate is None else "workload_template"  # of which a group has one
+        for _, members in groupby(group.rows, key=attrgetter(alike)):
+            race = [row for row in members if not row.omissions]
             scores = [1.0 / row.seconds if rate is None else rate.of(row) or 0.0 for row in race]
             best = [row for row, score in zip(race, scores, strict=True) if score >= max(scores) * (1 - _ALIKE)]
             if len(best) < len(race):

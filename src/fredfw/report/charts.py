@@ -37,10 +37,10 @@ def charts(rows: Sequence[Row]) -> list[Picture]:
 
 def time_bars(title: str, rows: Sequence[Row], names: Sequence[str], best: _Best, *, end: float | None = None) -> Bars:
     by = measure(rows)
-    bars = []
-    for name, row in zip(names, rows, strict=True):
-        fitted = row.status is Status.CALIBRATED
-        bars.append(Bar(name, row.breakdown, _note(row, by), _is_in(best, row), fitted, _published(row)))
+    bars = [
+        Bar(name, row.breakdown, _note(row, by), _is_in(best, row), row.status is Status.CALIBRATED, _published(row))
+        for name, row in zip(names, rows, strict=True)
+    ]
     return Bars(title, bars, [row.colours for row in rows], Axis(_TIME, "s"), end or _longest(rows))
 
 

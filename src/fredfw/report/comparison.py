@@ -37,12 +37,7 @@ MEANINGS = {  # what a number is by its status
     Status.CALIBRATED: "the compute time was fitted to this cell's published value",
     Status.PREDICTED: "follows from the scalar fitted to the calibrated cell",
 }
-_STYLES = {
-    Status.REFERENCE: "ref",
-    Status.SIMULATED: "",
-    Status.CALIBRATED: "italic warn",
-    Status.PREDICTED: "bold good",
-}
+_LOOK = {Status.REFERENCE: "ref", Status.SIMULATED: "", Status.CALIBRATED: "italic warn", Status.PREDICTED: "bold good"}
 _MFU = "MFU %"
 _METRICS = {"mfu": _MFU, "npu-seconds": "NPU-seconds"}  # columns that have another name than the metric
 _SCALE = "compute scale"
@@ -150,7 +145,7 @@ class _Shown:
             return " on ".join(name for wanted, name in names if wanted)
 
         def speedup(row: Row) -> Span:
-            return Span("" if row.speedup is None else f"{row.speedup:.3f}", _STYLES[row.status])
+            return Span("" if row.speedup is None else f"{row.speedup:.3f}", _LOOK[row.status])
 
         def published(row: Row) -> Span:
             return _published(row.reference_speedup, row.reference_source, self.sources, ".2f")
@@ -171,7 +166,7 @@ class _Shown:
             *((True, name, rate) for name, rate in self.rates.items()),
             ("compute_scale" in self.differ, _SCALE, lambda row: f"{row.compute_scale:.4g}"),
             (any(row.reference_speedup is not None for row in self.rows), "published", published),
-            (self.status, "status", lambda row: Span(row.status, _STYLES[row.status])),
+            (self.status, "status", lambda row: Span(row.status, _LOOK[row.status])),
             *((True, name, partial(cause, name)) for name in self.parts),
             (len(self.rows) < len(self.cells), _REASON, lambda _: ""),
         ]
@@ -238,16 +233,14 @@ def _of_work(name: str, form: Callable[[float], str], row: Row) -> str:
 def _published(value: float | None, source: str | None, sources: Mapping[str, str], form: str) -> Span:
     if value is None:
         return Span("")
-    return Span(f"{value:{form}}{f' {sources[source]}' if source else ''}", _STYLES[Status.REFERENCE])
+    return Span(f"{value:{form}}{f' {sources[source]}' if source else ''}", _LOOK[Status.REFERENCE])
 
 
 def _savings(savings: Sequence[Saving], sources: Mapping[str, str]) -> list[Part]:
     """Return a table of the savings with one group or one per value, and a grid for each that goes by two fields."""
     report: list[Part] = []
     rows: list[list[Said]] = []
-    for saving in savings:
-        if len(saving.by) == 2:
-            continue
+    for saving in (one for one in savings if len(one.by) != 2):
         name = saving_name(saving)
         for group in saving.groups:
             at = ", ".join(f"{key} {as_written(value)}" for key, value in group.at.items())
@@ -262,9 +255,8 @@ def _savings(savings: Sequence[Saving], sources: Mapping[str, str]) -> list[Part
     if rows:
         columns = ("time saved", "at", "mean", "reference", "lowest", "highest", "pairs")
         report += [GAP, Table(columns, rows, right=range(2, 7))]
-    for saving in savings:
-        if len(saving.by) == 2:
-            report += [GAP, *_grid(saving, sources)]
+    for saving in (one for one in savings if len(one.by) == 2):
+        report += [GAP, *_grid(saving, sources)]
     if report:
         report += [GAP, Line("time saved: the mean of 1 - T / T', T' being that of the fabric compared with")]
     return report
@@ -331,7 +323,7 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
 
 
 def _explained(name: str, meaning: str, status: Status) -> Said:
-    return Span(name, _STYLES[status]), Span(f": {meaning}")
+    return Span(name, _LOOK[status]), Span(f": {meaning}")
 
 
 def _best_meaning(rows: Sequence[Row]) -> str:

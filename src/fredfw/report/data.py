@@ -6,6 +6,7 @@ JSON documents start with their ``format`` and its ``version``, and keys always 
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attrs import asdict, fields
@@ -21,8 +22,7 @@ from fredfw.simulation.bounds.collectives import PARTS
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
 
-# Of a collective, what is too long for a document.
-_NOT_IN_A_DOCUMENT = frozenset({"link_bytes", "link_utilization", "statistics", "fabric", "group", "schedule"})
+_TOO_LONG = frozenset({"link_bytes", "link_utilization", "statistics", "fabric", "group", "schedule"})  # for documents
 _CELL = (
     *("workload", "fabric", "status", "fidelity", "npus", "seconds", "speedup", "baseline", "reference_speedup"),
     *("reference_source", "compute_scale", "energy"),
@@ -84,9 +84,7 @@ def run_to_json(result: RunResult) -> str:
     return document("run", {name: one for name, one in content.items() if one or name not in _ASKED})
 
 
-def _links(
-    fabric: Fabric, link_bytes: FloatArray, seconds: float, by_label: Mapping[str, FloatArray]
-) -> list[dict[str, Any]]:
+def _links(fabric: Fabric, link_bytes: FloatArray, seconds: float, by_label: Mapping[str, FloatArray]) -> list[Any]:
     loads = link_loads(fabric, link_bytes, seconds, by_label=by_label)
     return [asdict(load, filter=lambda _, value: value != {}) for load in loads]
 
@@ -94,7 +92,7 @@ def _links(
 def sweep_to_json(sweep: CollectiveSweep) -> str:
     entries = []
     for number, result in enumerate(sweep.results):
-        entry = asdict(result, filter=lambda attribute, _: attribute.name not in _NOT_IN_A_DOCUMENT)
+        entry = asdict(result, filter=lambda attribute, _: attribute.name not in _TOO_LONG)
         entry["bound"]["binding"] = result.bound.binding
         entry["bound_ratio"] = result.bound_ratio
         if sweep.effects:
@@ -108,15 +106,9 @@ def sweep_to_json(sweep: CollectiveSweep) -> str:
 
 def sweep_to_csv(sweep: CollectiveSweep) -> str:
     times = "pattern", "ranks", "size", "duration", "algbw", "busbw"
-    columns = (*times, "algorithm", "protocol", "steps", "energy", "bound_ratio")
-    bounds = ("seconds", *PARTS, "binding")
-    return to_csv(
-        (*columns, *(f"bound_{column}" for column in bounds)),
-        (
-            (*(getattr(result, column) for column in columns), *(getattr(result.bound, column) for column in bounds))
-            for result in sweep.results
-        ),
-    )
+    bounds = (f"bound.{part}" for part in ("seconds", *PARTS, "binding"))
+    columns = (*times, "algorithm", "protocol", "steps", "energy", "bound_ratio", *bounds)
+    return to_csv([column.replace(".", "_") for column in columns], map(attrgetter(*columns), sweep.results))
 
 
 def listed(kind: str, items: Iterable[Any]) -> str:

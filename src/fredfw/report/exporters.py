@@ -1,6 +1,8 @@
 """The exporters of the core: its own JSON and CSV, and traces for Perfetto."""
 
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -13,6 +15,8 @@ from fredfw.report.studies import study_to_csv
 from fredfw.report.trace import trace_to_json
 from fredfw.units import option
 
+_Forms = Mapping[type, Callable[[Any], str]]
+
 
 @frozen
 class JsonExporter(Exporter):
@@ -24,13 +28,9 @@ class JsonExporter(Exporter):
     incomplete: ClassVar[bool] = True
 
     def export(self, result: object) -> str:
-        if isinstance(result, RunResult):
-            return data.run_to_json(result)
-        if isinstance(result, CollectiveSweep):
-            return data.sweep_to_json(result)
         if hasattr(result, "to_json"):
             return str(result.to_json())
-        raise _unsupported(self, result)
+        return _written(self, result, {RunResult: data.run_to_json, CollectiveSweep: data.sweep_to_json})
 
 
 @frozen
@@ -43,13 +43,8 @@ class CsvExporter(Exporter):
     incomplete: ClassVar[bool] = True
 
     def export(self, result: object) -> str:
-        if isinstance(result, Comparison):
-            return data.comparison_to_csv(result)
-        if isinstance(result, CollectiveSweep):
-            return data.sweep_to_csv(result)
-        if isinstance(result, StudyResult):
-            return study_to_csv(result)
-        raise _unsupported(self, result)
+        forms: _Forms = {Comparison: data.comparison_to_csv, CollectiveSweep: data.sweep_to_csv}
+        return _written(self, result, {**forms, StudyResult: study_to_csv})
 
 
 @frozen
@@ -63,11 +58,12 @@ class TraceExporter(Exporter):
     ranks: str = option("", help="The ranks to show, such as 0-7,64; all if it is empty.")
 
     def export(self, result: object) -> str:
-        if isinstance(result, RunResult):
-            return trace_to_json(result, self.ranks)
-        raise _unsupported(self, result)
+        return _written(self, result, {RunResult: partial(trace_to_json, ranks=self.ranks)})
 
 
-def _unsupported(exporter: Exporter, result: object) -> UnsupportedError:
+def _written(exporter: Exporter, result: object, forms: _Forms) -> str:
+    for cls, form in forms.items():
+        if isinstance(result, cls):
+            return form(result)
     message = f"exporter {exporter.name!r} has no form for a {type(result).__name__}"
-    return UnsupportedError(message, accepted=", ".join(exporter.takes))
+    raise UnsupportedError(message, accepted=", ".join(exporter.takes))

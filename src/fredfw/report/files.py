@@ -59,8 +59,7 @@ def compressed(path: str | Path, content: str | bytes) -> str | bytes:
     if not str(path).endswith(".gz"):
         return content
     data = content.encode() if isinstance(content, str) else content
-    # An exporter may have compressed it already.
-    return data if data.startswith(GZIP) else gzip.compress(data, mtime=0)
+    return data if data.startswith(GZIP) else gzip.compress(data, mtime=0)  # an exporter may have done so already
 
 
 @contextmanager
@@ -158,8 +157,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _resolve(path: str | Path) -> Path:
-    # What ends like a directory must not become the file of that name.
-    if os.path.basename(path) in ("", ".", ".."):
+    if os.path.basename(path) in ("", ".", ".."):  # it must not become the file of that name
         raise InputError("names a directory", file=str(path), accepted=_ACCEPTED)
     return Path(os.path.realpath(path))
 

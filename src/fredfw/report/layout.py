@@ -78,7 +78,7 @@ class _Stacked:
         every = range(len(table.header))
         own = zip(table.header, _widths(table), strict=True)
         widths = [max(width, self.least.get(title, 0)) for title, width in own]
-        needed = sum(widths) + _GAP * (len(widths) - 1)
+        needed = _needed(widths)
         if table.folded or needed <= most or not console.is_terminal:
             options = options if table.folded else options.update(max_width=max(needed, most))
             yield from _stripped(console.render(self._part(every, {}), options))
@@ -91,7 +91,7 @@ class _Stacked:
         for number, chosen in enumerate(_parts(widths, table.keys, most)):
             if number:
                 yield Text()
-            needed = sum(widths[column] + _GAP for column in chosen) - _GAP
+            needed = _needed(widths[column] for column in chosen)
             yield from console.render(self._part(chosen, places), options.update(max_width=max(needed, most)))
 
     def _part(self, chosen: Sequence[int], places: dict[int, int]) -> RichTable:
@@ -132,15 +132,15 @@ def _stripped(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 def _parts(widths: Sequence[int], keys: int, most: int) -> list[list[int]]:
     """Return the columns of each part: the first ``keys``, and as many others as there is room for, at least one."""
-    first = list(range(keys))
-    start = sum(widths[index] + _GAP for index in first)
-    parts: list[list[int]] = []
-    end = 0
+    parts = [[*range(keys)]]
     for index in range(keys, len(widths)):
-        if parts and end + _GAP + widths[index] <= most:
-            parts[-1].append(index)
-            end += _GAP + widths[index]
+        wider = [*parts[-1], index]
+        if len(wider) == keys + 1 or _needed(widths[column] for column in wider) <= most:
+            parts[-1] = wider
         else:
-            parts.append([*first, index])
-            end = start + widths[index]
-    return parts or [first]
+            parts.append([*range(keys), index])
+    return parts
+
+
+def _needed(widths: Iterable[int]) -> int:
+    return sum(width + _GAP for width in widths) - _GAP

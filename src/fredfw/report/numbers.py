@@ -1,9 +1,8 @@
 """Numbers as tables show them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 from attrs import frozen
 
@@ -52,7 +51,7 @@ class TimeScale:
     decimals: int
 
     @classmethod
-    def of(cls, seconds: Iterable[float]) -> TimeScale:
+    def of(cls, seconds: Iterable[float]) -> Self:
         """Return the scale on which the longest time has four digits and the shortest three, with few decimals."""
         times = list(seconds)
         longest, shortest = max(times, default=0.0), min(times, default=0.0)

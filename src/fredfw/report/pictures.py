@@ -63,8 +63,7 @@ class Axis:
         if not places or len(places) < len(found) or len({unit for _, unit in known.values()}) > 1:
             return None
         factors = [after / before for before, after in pairwise(places) if before > 0]
-        # Such as 1, 2, 4, 8.
-        geometric = len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)
+        geometric = len(factors) > 1 and max(factors) <= _ONE_FACTOR * min(factors)  # such as 1, 2, 4, 8
         return cls(name, log=spans(places) or (places[0] > 0 and geometric), places=numbers)
 
     @classmethod

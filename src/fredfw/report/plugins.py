@@ -20,9 +20,8 @@ def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> 
     taken = sum(max((len(row[column]) for row in rows), default=0) + 2 for column in (0, 1))
     if width is not None:
         room = max(width - taken, _FEW_LETTERS)
-        rows = [
-            (kind, name, text if len(text) <= room else f"{text[: room - 3].rstrip()}...") for kind, name, text in rows
-        ]
+        cut = room - len("...")
+        rows = [(kind, name, text if len(text) <= room else f"{text[:cut].rstrip()}...") for kind, name, text in rows]
     return [Table(("kind", "name", "description"), rows)]
 
 
@@ -40,8 +39,7 @@ def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo])
     rows: list[tuple[Said, ...]] = []
     for one in fields:
         default = Span("required", "bold") if one.default is None else Span(one.default)
-        # A unit already says what is accepted.
-        accepted = "" if one.unit else f"({one.accepted})"
+        accepted = "" if one.unit else f"({one.accepted})"  # which a unit already says
         rows.append((one.name, one.type, one.unit or "-", default, f"{one.help} {accepted}".strip()))
     return [*report, Table(("field", "type", "unit", "default", "meaning"), rows, folded=(4,))]
 

@@ -172,8 +172,7 @@ def headline(path: CriticalPath) -> str:
 def _path(path: CriticalPath, top: int) -> list[Part]:
     report: list[Part] = [Heading(headline(path))]
     kinds, ranks = (
-        [f"{name} {share(seconds, path.seconds)}" for name, seconds in one.items()]
-        for one in (path.by_kind, path.by_rank)
+        [f"{name} {share(time, path.seconds)}" for name, time in one.items()] for one in (path.by_kind, path.by_rank)
     )
     if kinds:
         report.append(Line(f"the path goes through {counted(path.length, 'task')}: {', '.join(kinds[:_MOST])}"))

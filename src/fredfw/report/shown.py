@@ -67,12 +67,12 @@ class Heading(Part):
 GAP = Line()
 
 
-def _cells(rows: Iterable[Iterable[Said]]) -> tuple[tuple[Spans, ...], ...]:
-    return tuple(tuple(map(spans, row)) for row in rows)
-
-
 def _numbers(numbers: Iterable[int]) -> frozenset[int]:
     return frozenset(numbers)
+
+
+def _cells(rows: Iterable[Iterable[Said]]) -> tuple[tuple[Spans, ...], ...]:
+    return tuple(tuple(map(spans, row)) for row in rows)
 
 
 @frozen

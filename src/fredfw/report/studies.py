@@ -12,8 +12,7 @@ from fredfw.report.numbers import TIME_UNITS, decimals, unit_for
 from fredfw.report.shown import GAP, Heading, Line, Part, Said, Span, Table
 
 _NUMBER = re.compile(r"\d[\d.,]*")
-_BESIDE = ("time", "tokens/s", "samples/s", "mfu", "memory")
-"""What a table shows beside what is looked for, where it is known; of tokens and samples the first that is."""
+_BESIDE = ("time", "tokens/s", "samples/s", "mfu", "memory")  # shown, too, where known; of the rates the first
 _SCALES: Mapping[str, Sequence[tuple[str, float]]] = {
     "s": TIME_UNITS,
     "B": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
@@ -44,12 +43,8 @@ def _ran(rung: RungCount) -> Iterator[str]:
     counts = f"{_points(rung.cells)}, {_numbered(rung.results, 'result')}, {_numbered(rung.events, 'event')}"
     yield f"{rung.rung}: {counts}"
     for other, one in rung.errors.items():
-        off = f"{_percent(one.median)} (median), at most {_percent(one.largest, signed=True)}"
+        off = f"{100 * one.median:.2g} % (median), at most {100 * one.largest:+.2g} %"
         yield f"  its times are off those of {other} by {off}, at {_points(one.points)}"
-
-
-def _percent(share: float, *, signed: bool = False) -> str:
-    return f"{100 * share:{'+' if signed else ''}.2g} %"
 
 
 def _counted(study: StudyResult) -> str:

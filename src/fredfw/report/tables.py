@@ -15,8 +15,7 @@ from fredfw.units import Unit, counted, render
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
     from fredfw.experiment.matrix.calibration import Fit
 
-# Changes that are smaller, as a share, are rounding.
-_EXACT = 1e-9
+_EXACT = 1e-9  # as a share: smaller changes are rounding
 
 
 def sweep_report(sweep: CollectiveSweep) -> list[Part]:
@@ -57,12 +56,8 @@ def sweep_report(sweep: CollectiveSweep) -> list[Part]:
     return [*report, *notes_of(notes), *map(Line, accuracy.of_sweep(sweep))]
 
 
-def effects_report(
-    keys: Sequence[str], effects: Iterable[tuple[Sequence[str], Effect]], share: float | None
-) -> list[Part]:
+def effects_report(keys: Sequence[str], effects: Iterable[tuple[Sequence[str], Effect]], share: float) -> list[Part]:
     """Return what a ``share`` of each parameter does to each time, named in columns ``keys``, the largest first."""
-    if share is None:
-        return []
     rows: list[tuple[str, ...]] = []
     for cell, mine in groupby(effects, key=lambda one: tuple(one[0])):
         for rank, (_, one) in enumerate(mine, 1):
