@@ -6,7 +6,7 @@ from attrs import frozen
 
 from fredfw import Exporter
 from fredfw.drawing import HeatMap, pictures_of
-from fredfw.units import choice, option
+from fredfw.units import choice, flag
 
 fredfw_contract = 2
 
@@ -20,7 +20,7 @@ class PictureExporter(Exporter):
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")
 
     format: str = choice(("png", "svg", "pdf"), help="On standard output; that of a file is its ending.")
-    maps: bool = option(False, help="Of a comparison: its savings that go by two fields, in place of its times.")
+    maps: bool = flag(False, help="Of a comparison: its savings that go by two fields, in place of its times.")
 
     def export(self, result: Any) -> bytes:
         from fredfw_exporter_picture import figures  # matplotlib takes a while to import
