@@ -51,7 +51,7 @@ class Exports(Outputs):
         for key, value, path in asked:
             prefix = "--export" if key.startswith("--export") else key
             exporter = chosen(value, framework.plugins.exporters, framework.plugins, prefix)
-            if path != STDOUT and hasattr(exporter, "format"):
+            if path != STDOUT and exporter.format_by_ending:
                 exporter = _in_format(exporter, path, key)
             kind = next((one for one in takes if one in exporter.takes), None)
             if kind is None:

@@ -29,8 +29,9 @@ class Exporter(ABC):
     """What the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``, ``graph``,
     ``study``, ``validation``."""
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """Endings of files in this format, with the dot, for example ``(".json",)``. Where there are several, a field
-    ``format`` is set to that of the path, without the dot."""
+    """Endings of files in this format, with the dot, for example ``(".json",)``."""
+    format_by_ending: ClassVar[bool] = False
+    """Whether a path must end in one of ``suffixes``, and its field ``format`` is which one, without the dot."""
     directory: ClassVar[bool] = False
     """Whether it makes several files, which go into a directory."""
     incomplete: ClassVar[bool] = False

@@ -18,6 +18,7 @@ class PictureExporter(Exporter):
     name: ClassVar[str] = "picture"
     takes: ClassVar[tuple[str, ...]] = ("comparison", "study", "validation")
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")
+    format_by_ending: ClassVar[bool] = True
 
     format: str = choice(("png", "svg", "pdf"), help="On standard output; that of a file is its ending.")
     maps: bool = flag(False, help="Of a comparison: its savings that go by two fields, in place of its times.")
