@@ -1,5 +1,6 @@
 import pickle
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache, partial
 from itertools import combinations, product
 from math import ceil, log2
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from fredfw.errors import InputError, SimulationError
 from fredfw_topology_fred.switch import (
@@ -202,16 +203,6 @@ def test_random_unicast_permutations_and_parts_of_them_route(permutation: list[i
         assert_executes(FredSwitch(2, ports).route(some), some)
 
 
-@pytest.mark.parametrize(("m", "ports"), list(product((2, 3, 4), (2, 3, 5, 8, 17))))
-def test_one_flow_always_routes_and_none_leaves_the_switch_idle(m: int, ports: int) -> None:
-    switch = FredSwitch(m, ports)
-    everything = (all_reduce(*range(ports)),)
-    assert_executes(switch.route(everything), everything)
-    for none in (switch.route([]), switch.idle()):
-        assert_executes(none, ())
-        assert none.evaluate(range(ports)) == [None] * ports
-
-
 def test_values_are_whatever_can_be_added() -> None:
     flows = (SwitchFlow([0, 1, 4], [0, 6]), SwitchFlow([5, 6], [1, 2, 3]), SwitchFlow([3], [5]))
     configuration = FredSwitch(3, 7).route(flows)
@@ -271,3 +262,31 @@ def test_flows_are_written_in_order_and_conflicts_and_configurations_pickled() -
     assert (type(copy), vars(copy), str(copy)) == (RoutingConflict, vars(raised.value), str(raised.value))
     assert isinstance(copy, SimulationError)
     assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(TRIANGLE))), TRIANGLE)
+
+
+VERTEX = st.integers(0, 6)
+
+
+@given(
+    edges=st.sets(st.frozensets(VERTEX, min_size=2, max_size=2)),
+    clashes=st.lists(st.frozensets(VERTEX, min_size=2, max_size=4), max_size=4),
+    colours=st.integers(2, 4),
+)
+# Where choices have to be taken back.
+@example(edges=set(), clashes=[frozenset(one) for one in ({3, 5}, {0, 1, 3, 6}, {5, 6})], colours=2)
+@example(edges=set(), clashes=[frozenset(one) for one in ({2, 6}, {4, 6}, {2, 4})], colours=2)
+def test_a_search_finds_a_colouring_exactly_where_there_is_one(
+    edges: set[frozenset[int]], clashes: list[frozenset[int]], colours: int
+) -> None:
+    """The ends of an edge, and the vertices of a clash, may not all have one colour."""
+
+    def fits(colour_of: Sequence[int]) -> bool:
+        return all(len({colour_of[vertex] for vertex in together}) > 1 for together in [*edges, *clashes])
+
+    neighbours = [sum(1 << other for edge in edges if one in edge for other in edge - {one}) for one in range(7)]
+    found = Search(colours).colour(neighbours, [sum(1 << vertex for vertex in clash) for clash in clashes])
+    if found is None:
+        assert not any(map(fits, product(range(colours), repeat=7)))
+    else:
+        assert set(found) <= set(range(colours))
+        assert fits(found)
