@@ -203,6 +203,13 @@ def test_random_unicast_permutations_and_parts_of_them_route(permutation: list[i
         assert_executes(FredSwitch(2, ports).route(some), some)
 
 
+@pytest.mark.parametrize("ports", [2, 3, 8])
+def test_an_idle_switch_lets_nothing_through(ports: int) -> None:
+    idle = FredSwitch(3, ports).idle()
+    assert_executes(idle, ())
+    assert idle.evaluate(range(ports)) == [None] * ports
+
+
 def test_values_are_whatever_can_be_added() -> None:
     flows = (SwitchFlow([0, 1, 4], [0, 6]), SwitchFlow([5, 6], [1, 2, 3]), SwitchFlow([3], [5]))
     configuration = FredSwitch(3, 7).route(flows)
