@@ -22,10 +22,17 @@ def test_the_default() -> None:
     assert fabric.offers == Capabilities()
 
 
-def test_a_multicast_to_one_other_needs_nothing_of_the_switch() -> None:
-    fabric = Switch(npus=4).build()
-    tree = fabric.defaults.router.tree(fabric, np.array([1]), np.array([0]), Operation.MULTICAST)
-    assert [fabric.link_name(link) for link in tree.links.tolist()] == ["npu1->switch0", "switch0->npu0"]
+@pytest.mark.parametrize(
+    ("in_network", "leaves", "links"),
+    [
+        (True, [0, 1, 3], {"npu1->switch0", "switch0->npu0", "switch0->npu3"}),  # the root has what it sends
+        (False, [0], {"npu1->switch0", "switch0->npu0"}),  # with two ends it needs nothing of the switch
+    ],
+)
+def test_a_multicast_goes_up_once_and_down_to_others(in_network: bool, leaves: list[int], links: set[str]) -> None:
+    fabric = Switch(npus=4, in_network=in_network).build()
+    tree = fabric.defaults.router.tree(fabric, np.array([1]), np.array(leaves), Operation.MULTICAST)
+    assert {fabric.link_name(link) for link in tree.links.tolist()} == links
 
 
 @pytest.mark.parametrize(
