@@ -74,8 +74,6 @@ def test_bytes_and_routing_are_the_published_ones(experiment: Experiment, compar
     assert [result.statistics[name] for name in ("waits", "splits", "decompositions")] == [0, 0, 0]
 
 
-# --- The phase table.
-
 FABRICS = ("mesh", "FRED-A", "FRED-B", "FRED-C", "FRED-D")
 # Communication time relative to the mesh: FRED (ISCA 2025).
 PAPER = {

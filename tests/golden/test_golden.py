@@ -122,9 +122,6 @@ class _Names:
         return ", ".join(self.known[id(one)] for one in sets)
 
 
-# --- programs
-
-
 def outcome(one: Program, fabric: Fabric | None = None) -> Outcome:
     """Return what becomes of a program; other errors than of what is simulated are mistakes of this file."""
     try:
@@ -234,9 +231,6 @@ def _merged(one: Program) -> bool:
 
 def _others(notes: Iterable[str]) -> list[str]:
     return [note for note in notes if not any(part in note for part in RENAMED)]
-
-
-# --- experiments
 
 
 @pytest.mark.parametrize(

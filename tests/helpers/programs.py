@@ -161,9 +161,6 @@ class NoTrees(Admission):
         return Decompose("a tree") if many and active else Start()
 
 
-# --- drawing
-
-
 def program(seed: int) -> Program:
     random = Random(seed)
     topology = _topology(random)
@@ -355,9 +352,6 @@ def _events(random: Random, fabric: Fabric) -> Iterator[LinkEvent]:
             yield LinkEvent(name, "fail", at=at)
         if random.random() < 0.85:
             yield LinkEvent(name, "restore", at=at + SCALE * random.uniform(0.05, 10))
-
-
-# --- tasks
 
 
 def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool) -> JobGraph:

@@ -89,9 +89,6 @@ def compare(found: Told, expected: Told, oracle: Callable[..., Told]) -> bool:
     return True
 
 
-# --- programs
-
-
 def changes_of(one: Program, fabric: Fabric) -> list[Change]:
     names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
     widths, down, found = fabric.bandwidths.tolist(), set[int](), list[Change]()

@@ -153,9 +153,6 @@ def test_texts_that_do_not_fit() -> None:
         configure.from_text(Thing, {"row": "4"})
 
 
-# --- and back
-
-
 def test_plain_data() -> None:
     plain = configure.unstructure(build(speed="1 GB/s", colour="blue", shape=[1, 2], flags=["b", "a"], inners=[{}]))
     some = {"speed": 1e9, "colour": "blue", "shape": [1, 2], "flags": ["a", "b"], "private": 0}

@@ -68,9 +68,6 @@ def test_commands_are_registered_by_name_and_those_of_the_core_stay(install: Ins
         discover("acme", strict=True).commands.names()
 
 
-# --- switches
-
-
 @pytest.mark.parametrize("name", ["dragonfly", "fredfw-topology-dragonfly", "Fredfw_Topology.Dragonfly"])
 def test_blocked_plugins_are_not_imported(install: Install, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FIRST_PARTY, "topology", ("dragonfly",))
@@ -114,9 +111,6 @@ def test_switches_from_the_environment(install: Install, monkeypatch: pytest.Mon
     install("good", topology("good-ring"))
     monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "good")
     assert "good-ring" not in PluginManager.discover().topologies
-
-
-# --- registries
 
 
 def test_registries_are_sorted_and_built_once() -> None:

@@ -202,11 +202,6 @@ def test_trade_offs_are_points_of_both_pairs_of_metrics_for_each_workload() -> N
     assert [dot.strong for dot in found[0].dots] == [True, True, False]
 
 
-@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
-    assert PictureExporter(format=kind).export(comparison).startswith(start)
-
-
 def test_two_long_fields_are_a_map_for_each_fabric() -> None:
     rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(8, 2, 4, 1)) if row.workload != "8 8"]
     found = panels(rows)
@@ -303,14 +298,12 @@ def test_the_break_even_is_where_nothing_is_saved_and_extremes_can_be_drawn(comp
         ((1, 2, 3), (1, 2, 3), False),
         ((16, 4, 64), (4, 16, 64), True),
         (("1 kB", "1 MB"), (1e3, 1e6), True),
-        (("1 MB", "2 MB"), (1e6, 2e6), False),
         ((0, 100), (0, 100), False),
         # No numbers, or not of one kind.
         (("linear", "snake"), (0, 1), False),
         (("1 MB", "1 MB/s"), (0, 1), False),
         ((1, "1 MB"), (0, 1), False),
         ((True, False), (0, 1), False),
-        (([2, 2], [4]), (0, 1), False),
         (("1 GB", "1000 MB"), (0, 1), False),
     ],
 )

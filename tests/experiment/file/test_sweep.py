@@ -143,9 +143,6 @@ def test_bad_sweeps_and_baselines(tables: dict[str, Any], key: str, message: str
         reading.configured(reading.parse(tables, file="bad.toml"), FRAMEWORK.plugins)
 
 
-# --- Baselines.
-
-
 def test_fabrics_may_have_baselines_of_their_own_among_all() -> None:
     filled = reading.parse({**swept(), "baseline": "mesh {columns}"}).fabrics
     assert [one.baseline for one in filled] == ["mesh 2", "mesh 3"]
@@ -158,9 +155,6 @@ def test_fabrics_may_have_baselines_of_their_own_among_all() -> None:
     assert pairs[2:] == [(name, "line 3") for name in ("line 2", "line 3", "other")]
     with refused("baseline", "no fabric 'mesh {rows}'"):
         reading.parse({**swept(), "baseline": "mesh {rows}"})
-
-
-# --- Parts of a matrix.
 
 
 def matrix() -> AnyOutline:
