@@ -4,6 +4,8 @@
 mean that a model or a plugin misbehaved (the command line exits with 1).
 """
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """Fits constants: the values with the least error."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -4,6 +4,8 @@ A plugin that makes something whose size a field decides calls ``check`` with th
 fabrics are also checked once they are there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,5 +1,7 @@
 """Reading tables that a user wrote: what is not a table, a key that is not known and a wrong choice are refused."""
 
+from __future__ import annotations
+
 import difflib
 import json
 import tomllib

@@ -4,6 +4,8 @@ The state says which ranks' contributions are in each rank's copy of each chunk.
 where they must end; at the end, a chunk holds the contributions of all ranks that started with it, each once.
 """
 
+from __future__ import annotations
+
 from typing import TypeAlias
 
 import numpy as np

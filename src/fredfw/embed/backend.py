@@ -1,5 +1,7 @@
 """The network that others step: messages, collectives, receives and timers in, callbacks out."""
 
+from __future__ import annotations
+
 import io
 import math
 import pickle

@@ -3,6 +3,8 @@
 Needs SimPy 4.1 or later: ``python -m pip install fredfw[simpy]``.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Hashable, Sequence
 

@@ -1,5 +1,7 @@
 """All shortest paths at once, on any fabric, without a Python loop over flows."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The interface of a sampler: which points of a study's space are run, at which rung, and in which order."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property

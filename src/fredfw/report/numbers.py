@@ -1,5 +1,7 @@
 """Numbers as tables show them."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Sequence
 from typing import Self

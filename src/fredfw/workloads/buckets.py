@@ -1,5 +1,7 @@
 """Gradients that are all-reduced in buckets during a backward pass."""
 
+from __future__ import annotations
+
 import numpy as np
 from attrs import define, field
 

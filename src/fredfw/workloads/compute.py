@@ -1,5 +1,7 @@
 """How long a computation takes on an NPU: a roofline, or kernel by kernel."""
 
+from __future__ import annotations
+
 import math
 from functools import cached_property
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """Ranks along named axes, and the groups that they form."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 

@@ -1,5 +1,7 @@
 """Where workers go: the interface, and the placements that fit every fabric."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
