@@ -96,6 +96,12 @@ def test_sentences_are_of_the_closest_rows_of_which_the_worst_three_come_first()
     ]
 
 
+def test_what_is_equally_far_is_in_order_of_its_use() -> None:
+    two = [(fidelity, "mesh2d", MICROBENCHMARK) for fidelity in ("compressed", "estimate")]
+    for used in (two, two[::-1]):
+        assert [one.split(":")[0] for one in accuracy.sentences(used)] == [fidelity for fidelity, *_ in used]
+
+
 @pytest.mark.usefixtures("rows")
 def test_comparisons_and_sweeps_say_it_below_their_tables(comparison: Comparison, sweep: CollectiveSweep) -> None:
     for fidelity in ("exact", "compressed"):

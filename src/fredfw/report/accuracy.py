@@ -56,7 +56,7 @@ def of_sweep(sweep: CollectiveSweep) -> list[str]:
 
 def sentences(used: Iterable[tuple[str, str, str]]) -> list[str]:
     """Return a sentence for each (fidelity, name of the topology, what) that differs: the worst first, a few."""
-    found = {row for one in used for row in [_closest(*one)] if row}
+    found = dict.fromkeys(row for one in used for row in [_closest(*one)] if row)
     return [_said(one) for one in sorted(found, key=lambda one: (-abs(one.worst), one.fabric, one.what))[:_MOST]]
 
 
