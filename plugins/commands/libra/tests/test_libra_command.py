@@ -162,7 +162,7 @@ workload = "gradients"
         (SMALL[SMALL.index("collectives") :], "", "workloads.gradients.collectives", "there is no communication"),
         ('fabric = "pods"', 'fabric = "wafer"', "networks.pods.fabric", "'mesh2d' has no dimensions"),
         ('workload = "gradients"', 'workload = "slow"', "workloads.gradients.workload", "compute_scale 2"),
-        ('experiment = "experiment.toml"', "", "networks.pods.experiment", "there is no experiment"),
+        ('experiment = "experiment.toml"', "", "experiment", "there is no experiment"),
         ('"gradients"', '"gradients"\naxes = {}', "workloads.gradients.axes", "the workload says this itself"),
     ],
 )

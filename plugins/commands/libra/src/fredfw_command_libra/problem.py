@@ -123,9 +123,10 @@ class Problem:
     def _network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
         key = f"networks.{name}"
         check_keys(table, ("dimensions", "names", "latencies", "scopes", "fabric"), key)
+        experiment = self._loaded(key) if "fabric" in table else None
         with placed(key=key):
-            if "fabric" in table:
-                topology: Any = self._loaded(key).fabric(str(table["fabric"])).topology
+            if experiment:
+                topology: Any = experiment.fabric(str(table["fabric"])).topology
             else:
                 if "dimensions" not in table:
                     raise InputError("is missing", key="dimensions", accepted="a list such as ['ring 8', 'switch 16']")
