@@ -307,6 +307,8 @@ def test_a_sampler_that_misbehaves_is_named(framework: Framework, fault: str, ma
             {"space": {"rows": {"path": "fabrics.mesh.topology.rowz", "values": [1]}}, "constraints": []},
             r"space.rows: fabrics.mesh.topology.rowz: unknown key; did you mean 'rows'",
         ),
+        ({"space": {"x": {"path": "plugins", "values": [["x.py"], []]}}}, "space.x: plugins names files that run code"),
+        ({"rungs": {"x": {"values": {"plugins": ["x.py"]}}}}, "rungs.x.values: plugins names files that run code"),
     ],
 )
 def test_what_cannot_be_searched_is_an_error(changes: dict[str, Any], match: str) -> None:

@@ -88,8 +88,16 @@ def _dimensions(tables: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[
                     raise InputError(f"{path} is set by {name!r}, too", key=key, accepted="one name for each path")
             taken[parts] = dimension.name
             with placed(key=key, anew=True):
-                with_values(content, {path: dimension.values[0]})
+                _set(content, {path: dimension.values[0]})
     return dimensions
+
+
+def _set(content: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Set what a point may: no files of plugins, for nobody was asked whether to trust those."""
+    for path in values:
+        if key_parts(path)[0] == "plugins":
+            raise InputError(f"{path} names files that run code", accepted="plugins of the whole experiment")
+    with_values(content, values)
 
 
 def _constraints(
@@ -185,6 +193,6 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
         fidelity = checked(table["fidelity"], f"{key}.fidelity") if table.get("fidelity") is not None else None
         values = as_table(table.get("values", {}), f"{key}.values")
         with placed(key=f"{key}.values"):
-            with_values(content, values)
+            _set(content, values)
         found[name] = fidelity, values
     return found | {name: (name, {}) for name in FIDELITIES}
