@@ -48,7 +48,7 @@ def fidelity(*, estimates: bool = False) -> Option[Any]:
         option(
             "--fidelity",
             f"How closely collectives are simulated: exact, rank by rank; compressed, a phase as one{longest}.  "
-            "[default: the experiment's, else exact up to --exact-limit]",
+            "[default: that of an experiment, else exact up to --exact-limit]",
             type=Fidelity(estimates=estimates),
         ),
         option(
@@ -169,8 +169,9 @@ def store_of(file: str, path: str | None, wanted: bool) -> str | None:
         raise click.UsageError("--store and --no-store exclude each other.")
     if path is not None or not wanted:
         return path
-    beside = Path(file).with_suffix(".cells")
-    return str(beside) if os.path.isfile(file) and os.access(beside.parent, os.W_OK) else None
+    if not os.path.isfile(file) or not os.access(os.path.dirname(file) or ".", os.W_OK):
+        return None
+    return str(Path(file).with_suffix(".cells"))
 
 
 def share_of(percent: float | None) -> float | None:

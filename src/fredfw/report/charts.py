@@ -65,7 +65,8 @@ def trade_offs(rows: Sequence[Row]) -> list[Dots]:
                 x, y = (_value(row, one) for one in chosen)
                 name = f"{result_name(row)}: {across.text(x)}, {up.text(y)}"
                 dots.append(Dot(x, y, name, colours[row.fabric_template], number in front))
-            caption = f"{group.name}: {up.name} over {across.name}; joined: no other cell beats these in both"
+            caption = f"{title_of(group)}: {up.name} over {across.name}".removeprefix(": ")
+            caption += "; joined: no other cell beats these in both" if len(front) > 1 else ""
             found.append(Dots(caption, across, up, dots, list(colours.items()) if len(colours) > 1 else ()))
     return found
 
@@ -95,10 +96,14 @@ def _note(row: Row, by: Metric) -> str:
     return render(row.seconds, Unit.SECONDS, 4) if row.speedup is None else f"{row.speedup:.2f}x"
 
 
+def title_of(group: Group) -> str:
+    title = unfilled(group.name)
+    return "" if set(title.split()) <= set(group.fields) else title  # names of fields say nothing new
+
+
 def _charts(group: Group, best: _Best) -> Sequence[Picture]:
     rows = group.rows
-    title = unfilled(group.name)
-    title = "" if set(title.split()) <= set(group.fields) else title  # names of fields say nothing new
+    title = title_of(group)
     maps = _maps(title, rows, best)
     if maps:
         return maps

@@ -65,7 +65,8 @@ def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Pa
     if jobs:
         report += [GAP, Heading("jobs"), jobs_table(jobs, ("workload", "fabric"))]
     report += _savings(comparison.savings, shown.sources)
-    return [*report, GAP, *_footnotes(evolve(comparison, rows=shown.rows), shown)]
+    ran = counted(len(comparison.rows) + len(comparison.failures), "cell")
+    return [*report, GAP, *_footnotes(evolve(comparison, rows=shown.rows), shown, ran)]
 
 
 class _Shown:
@@ -285,14 +286,13 @@ def _grid(saving: Saving, sources: Mapping[str, str]) -> list[Part]:
     ]
 
 
-def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
+def _footnotes(comparison: Comparison, shown: _Shown, ran: str) -> list[Part]:
     rows, notes = shown.rows, shown.notes
     left_out = " or ".join(notes[one] for one in dict.fromkeys(note for row in rows for note in row.omissions))
     found = {row.status for row in rows} if shown.status else set()
     waits = ", ".join(cause for cause in shown.parts if cause not in OWN)
     others = "another stage, the fullest experts, a slower NPU"
     published = any(row.reference_speedup is not None for row in rows)
-    cells = counted(len(rows) + len(comparison.failures), "cell")
     waiting = f"{WAITING}: time before the start of a job and after its end, and what its restarts take"
     slowdown = "slowdown: time of a job over that on the same NPUs of the fabric without other jobs"
     mfu = f"{_MFU}: model FLOPs, as a share of what the NPUs in use compute in that time at peak"
@@ -316,7 +316,7 @@ def _footnotes(comparison: Comparison, shown: _Shown) -> list[Part]:
         (len(notes) > _MOST_NOTES, f"... and {len(notes) - _MOST_NOTES} other notes, which --json and --csv write"),
         (True, f"fidelity: {', '.join(sorted({row.fidelity for row in rows}))}"),
         (comparison.approximated, comparison.approximated),
-        (comparison.stored, f"from the store: {comparison.stored} of {cells}"),
+        (comparison.stored, f"from the store: {comparison.stored} of {ran}"),
         *((True, one) for one in accuracy.of_comparison(comparison)),
     ]
     return [Line(line) for wanted, line in lines if wanted]

@@ -16,7 +16,7 @@ from fredfw.experiment.study.results import StudyPoint, StudyResult
 from fredfw.experiment.why import critical_path
 from fredfw.fidelities import MEANINGS as FIDELITIES
 from fredfw.report.cells import best_cells, fields_of, groups, items, key_columns
-from fredfw.report.charts import charts, check_maps, metric_axis, saving_maps, time_bars, trade_offs
+from fredfw.report.charts import charts, check_maps, metric_axis, saving_maps, time_bars, title_of, trade_offs
 from fredfw.report.comparison import MEANINGS, comparison_report, sensitivity_report
 from fredfw.report.pictures import Axis, Bar, Bars, Dot, Dots, Picture
 from fredfw.report.ranking import Ranking
@@ -68,9 +68,11 @@ def pictures_of(result: object, *, savings: bool = False) -> tuple[str, list[Pic
 
 
 def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:
-    report = comparison_report(comparison, ranking)
+    # What came from a store differs from one time to the next.
+    report = comparison_report(evolve(comparison, stored=0), ranking)
     report = report[report.index(GAP) + 1 :]  # without title and introduction, and what the lead says
     rows = comparison.rows
+    drawn = [one for one in charts(rows) if not isinstance(one, Bars)]  # which are where the time goes
     cells = [*rows, *comparison.failures]
     names = {kind: list(dict.fromkeys(getattr(one, kind) for one in cells)) for kind in ("workload", "fabric")}
     where = " on ".join(found[0] if len(found) == 1 else f"{len(found)} {kind}s" for kind, found in names.items())
@@ -94,7 +96,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
         (
             Section("answer", "Best", _best(rows)),
             Section("results", "Results", report),
-            Section("pictures", "Pictures", [*charts(rows), *trade_offs(rows)]),
+            Section("pictures", "Pictures", [*drawn, *saving_maps(comparison.savings), *trade_offs(rows)]),
             Section("time", "Where the time goes", _times(rows)),
             busiest("workload", ((row.workload, row.fabric, row.tiers) for row in rows)),
             Section("sensitivity", "Sensitivity", sensitivity_report(comparison.sensitivity)),
@@ -220,7 +222,7 @@ def _times(every: Sequence[Row]) -> list[Part]:
         names = [", ".join(text for _, of in columns if (text := of(row)) != "-") or row.fabric for row in shown]
         by = f" by {', '.join(title for title, _ in columns)}" if columns else ""
         more = f"; the first {len(shown)} of {len(rows)} cells" if len(shown) < len(rows) else ""
-        found.append(time_bars(f"{group.name}{by}{more}", shown, names, best_cells(shown)))
+        found.append(time_bars(f"{title_of(group)}{by}{more}".strip(), shown, names, best_cells(shown)))
     return found
 
 

@@ -28,7 +28,7 @@ def test_points_that_none_beats_are_joined_and_equal_numbers_are_a_line() -> Non
 
 def test_what_was_measured_is_rings_beside_its_line() -> None:
     series = [Series("all-reduce", [(1e3, 1.0), (1e6, 4.0)], measured=[(1e3, 2.0), (1e6, 5.0)])]
-    (axes,) = figures.figure_of("", [Curves("", Axis("size", "B", log=True), Axis("busbw", log=True), series)]).axes
+    axes, _ = figures.figure_of("", [Curves("", Axis("size", "B", log=True), Axis("busbw", log=True), series)]).axes
     rings, line = axes.lines
     assert (rings.get_linestyle(), rings.get_color()) == ("None", line.get_color())
     assert np.asarray(rings.get_xydata()).tolist() == [[1e3, 2.0], [1e6, 5.0]]

@@ -96,6 +96,7 @@ def test_a_conflict_is_told_by_a_code_of_its_own() -> None:
     [
         # Before the conflict is met.
         (["draw", "--m", "2", "--flows", TRIANGLE, "missing/out.svg"], "missing/out.svg: PATH"),
+        (["draw", "out.png"], "out.png: PATH: unknown format"),
         (["draw", "--flows", "3,8", "-"], "flow: flow {3,8}->{3,8} uses input port 8, but the switch has 8 ports"),
         (["draw", "--flows", "3;x", "-"], "--flows: 'x' is not a flow (accepted: ports such as 3,4,5, or inputs:"),
         (["draw", "--flows", "4:", "-"], "--flows: '4:' is not a flow"),

@@ -354,11 +354,15 @@ def message(paths: list[str], **fields: Any) -> InputError:
         (b"7", "is not an object with a list of events"),
         (b'{"nodes": []}', "traceEvents: there is no list of events"),
         (b'{"traceEvents": [7]}', "traceEvents: 7 is not an event"),
+        (b'{"traceEvents": []}', "traceEvents: no event is of a GPU"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": "x", "dur": 1}]}', "has the ts 'x'"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": NaN, "dur": 1}]}', "has the ts nan"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": -1}]}', "has the dur -1"),
         (b'{"traceEvents": [], "distributedInfo": {"rank": "0"}}', "distributedInfo.rank: '0' is not a number"),
-        (b'{"traceEvents": []}', "no collectives: no communication kernel has a 'Collective name'"),
+        (
+            b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": 1}]}',
+            "no collectives: no communication kernel has a 'Collective name'",
+        ),
     ],
 )
 def test_what_is_not_a_trace_is_refused(tmp_path: Path, content: bytes, text: str) -> None:

@@ -6,7 +6,7 @@ Times are absolute: every panel has an axis in a unit of its own.
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -42,6 +42,7 @@ from fredfw.typing import FloatArray
 # Points: as small as the small print of a paper at the width of its column, not smaller.
 SMALL, TITLE = 6.5, 8
 FONTS: dict[Any, Any] = {"font.size": 7, "axes.titlesize": 7, "axes.linewidth": 0.6, "hatch.linewidth": 0.5}
+FONTS["text.parse_math"] = False  # a name may have dollars
 TITLE_LETTERS = 52  # in a line of a column's width
 _MARKERS = "os^Dv<>P"
 _WEIGHTS = {False: "normal", True: "bold"}  # of text, by whether it is one of the best
@@ -330,12 +331,16 @@ def _heat(picture: HeatMap) -> _Panel:
 
 def _legend(pictures: Sequence[Picture], colours: Mapping[str, str]) -> list[_Panel]:
     bars = [bar for one in pictures if isinstance(one, Bars) for bar in one.bars]
-    marked = any(one.marks for one in pictures if isinstance(one, Curves))
+    curves = [one for one in pictures if isinstance(one, Curves)]
+    marked = any(one.marks for one in curves)
     handles: list[Patch | Line2D] = [Patch(color=colour, label=exposed(cause)) for cause, colour in colours.items()]
     if any(bar.fitted for bar in bars):
         handles.append(Patch(facecolor="white", label="calibrated (fitted) cell", **_FITTED))
     if marked or any(bar.mark is not None for bar in bars):
         handles.append(Line2D([], [], label="published value", **_DIAMOND))
+    if any(series.measured for one in curves for series in one.series):
+        handles += [Line2D([], [], color="black", label="predicted")]
+        handles += [Line2D([], [], color="black", label="measured", **_RING)]
     columns = _columns([str(handle.get_label()) for handle in handles])
 
     def draw(axes: Axes) -> None:
@@ -378,8 +383,10 @@ def maps_figure(title: str, maps: Sequence[HeatMap]) -> Figure:
         bar.ax.set_xticklabels([f"{share:.1%}".replace(".0%", "%") for share in _TICKS])
         bar.ax.invert_xaxis()
         bar.set_label("time saved (below 0: more is needed)")
-        line = Line2D([], [], color="black", linewidth=1.5, label="break-even, interpolated between the values written")
-        figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=SMALL)
+        if any(_breaks_even(one.values.values()) for one in maps):
+            text = "break-even, interpolated between the values written"
+            line = Line2D([], [], color="black", linewidth=1.5, label=text)
+            figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=SMALL)
         figure.suptitle(textwrap.fill(title, TITLE_LETTERS * columns), fontsize=TITLE)
     return figure
 
@@ -389,6 +396,10 @@ def _widened(places: Iterable[float]) -> FloatArray:
     centres = np.array([*places])
     first, last = np.diff(centres)[[0, -1]] / 2 if len(centres) > 1 else (0.5, 0.5)
     return np.array([centres[0] - first, *centres, centres[-1] + last])
+
+
+def _breaks_even(shares: Collection[float]) -> bool:
+    return min(shares) < 0 < max(shares)
 
 
 def _contours(axes: Axes, picture: HeatMap) -> ContourSet:
@@ -403,7 +414,7 @@ def _contours(axes: Axes, picture: HeatMap) -> ContourSet:
     field = np.ma.masked_invalid(np.pad(octaves, 1, mode="edge"))
     levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
     colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
-    if field.min() < 0 < field.max():
+    if _breaks_even(picture.values.values()):
         axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=1.5)
     if len(across) <= _NUMBERS:
         for (y_place, x_place), octave, share in zip(

@@ -37,6 +37,8 @@ def fred() -> None:
 @click.argument("path")
 def draw(m: int, ports: int, texts: tuple[str, ...], path: str) -> None:
     """Route flows through one switch and draw it into the SVG file PATH (- is standard output)."""
+    if path != "-" and not path.lower().endswith(".svg"):
+        raise InputError("unknown format", file=path, key="PATH", accepted="a name that ends in .svg")
     outputs = Outputs({"PATH": path})
     flows = [_flow(part) for text in texts for part in text.split(";")]
     switch = FredSwitch(m, ports)

@@ -49,10 +49,10 @@ def _profile(document: object, path: str) -> Profile:
     info = info if isinstance(info, Mapping) else {}
     steps = {}
     for event in sorted(events, key=lambda one: float(one["ts"])):
-        found = _STEP.fullmatch(str(event.get("name")))
-        if found and event.get("cat") == "user_annotation":
-            steps[int(found[1])] = float(event["ts"]), float(event["ts"]) + float(event["dur"])
-    return Profile(
+        step = _STEP.fullmatch(str(event.get("name")))
+        if step and event.get("cat") == "user_annotation":
+            steps[int(step[1])] = float(event["ts"]), float(event["ts"]) + float(event["dur"])
+    found = Profile(
         path=path,
         events=events,
         rank=_count(info, "rank"),
@@ -61,6 +61,9 @@ def _profile(document: object, path: str) -> Profile:
         steps=steps,
         facts=dict(_facts(head, info)),
     )
+    if not any(one["cat"] in _GPU for one in events):
+        raise InputError("no event is of a GPU", key="traceEvents", accepted=ACCEPTED)
+    return found
 
 
 def ranks_of(value: object) -> tuple[int, ...] | None:
