@@ -23,11 +23,23 @@ def written(kind: str, name: str, into: Path) -> Path:
     return into / f"fredfw-{kind}-{name}"
 
 
+def installed(package: Path) -> Path:
+    """Return a folder to import ``package`` from, as pip would leave it for an editable one."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    info = package / "src" / f"{project['name'].replace('-', '_')}-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    ((group, points),) = project["entry-points"].items()
+    lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    return package / "src"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", scaffold.KINDS)
 def test_the_package_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     package = written(kind, "my-own", tmp_path)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package / "src"), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed(package)), *sys.path])}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     done = subprocess.run(command, check=False, cwd=package, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -37,11 +49,10 @@ def test_the_package_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", scaffold.KINDS)
-def test_the_comparison_has_a_row_of_it(kind: str, tmp_path: Path) -> None:
+def test_the_comparison_has_a_row_of_it(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = written(kind, "my-own", tmp_path)
-    framework = Framework()
-    framework.plugins.load_file(package / "src" / f"fredfw_{kind}_my_own" / "__init__.py")
-    rows = framework.compare(package / "comparison.toml").rows
+    monkeypatch.syspath_prepend(installed(package))
+    rows = Framework().compare(package / "comparison.toml").rows
     assert len({row.fabric for row in rows}) == 2
     assert any("my-own" in (row.fabric, row.workload) for row in rows)
 
@@ -51,11 +62,13 @@ def test_names_versions_and_lines(kind: str) -> None:
     contents = scaffold.render(kind, "my-own")
     project = tomllib.loads(contents["pyproject.toml"])["project"]
     assert project["name"] == f"fredfw-{kind}-my-own"
-    assert project["entry-points"] == {"fredfw": {"my-own": f"fredfw_{kind}_my_own"}}
+    named = f"MyOwn{kind.title()}" if kind != "command" else "main"
+    (points,) = project["entry-points"].values()
+    assert points["my-own"] == f"fredfw_{kind}_my_own:{named}"
     assert f"fredfw>={fredfw.__version__}" in project["dependencies"]
     module = contents[f"src/fredfw_{kind}_my_own/__init__.py"]
     assert f"\nfredfw_contract = {fredfw.CONTRACT_VERSION}\n" in module
-    assert (f"\nclass MyOwn{kind.title()}(" if kind != "command" else "\n    def my_own(") in module
+    assert (f"\nclass {named}(" if kind != "command" else f"\ndef {named}(") in module
     assert not [path for path, text in contents.items() if "${" in text or "$kind" in text]
     contents = scaffold.render(kind, LONGEST)  # which makes no line too long
     assert max(len(line) for path in contents if path.endswith(".py") for line in contents[path].splitlines()) <= 120

@@ -124,7 +124,10 @@ TOPOLOGIES = [
 ]
 REGISTERED: list[tuple[dict[str, Any], str]] = [
     ({"fredfw_topology": lambda: [Loop]}, "which is not a hook; did you mean 'fredfw_topologies'?"),
-    ({"fredfw_topologies": lambda: [Nothing]}, "no hook of the plugin returns Loop; for example: @hookimpl"),
+    (
+        {"fredfw_topologies": lambda: [Nothing]},
+        "no entry point names Loop, and no hook of the plugin returns",
+    ),
     ({"fredfw_topologies": lambda: [Loop]}, ""),
 ]
 

@@ -9,10 +9,18 @@ from string import Template
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 
-KINDS = (  # kinds of plugins that there are templates for
-    *("topology", "router", "collective", "workload", "placement"),
-    *("sharing", "transport", "exporter", "sampler", "command"),
-)
+KINDS = {  # of plugins that there are templates for, with the groups of their entry points
+    "topology": "topologies",
+    "router": "routers",
+    "collective": "collectives",
+    "workload": "workloads",
+    "placement": "placements",
+    "sharing": "sharing_policies",
+    "transport": "transports",
+    "exporter": "exporters",
+    "sampler": "samplers",
+    "command": "commands",
+}
 REGISTERED_AS = {"sharing": "sharing policy"}  # what registries call kinds that are called something else here
 _TESTS = (
     "fredfw's conformance kit, one test per property, and some of this package's own: give the kit\n"
@@ -47,13 +55,19 @@ def render(kind: str, name: str) -> dict[str, str]:
 
     check(kind, name)
     module = name.replace("-", "_")
+    package, cls = f"fredfw_{kind}_{module}", "".join(map(str.capitalize, [*name.split("-"), kind]))
+    registered = {name: "main" if kind == "command" else cls}
+    if kind == "sharing":
+        registered[f"{name}-ramp"] = f"{cls}Ramp"
     values = {
         "kind": kind,
         "name": name,
         "module": module,
-        "package": f"fredfw_{kind}_{module}",
+        "package": package,
         "distribution": distribution(kind, name),
-        "cls": "".join(map(str.capitalize, [*name.split("-"), kind])),
+        "cls": cls,
+        "group": KINDS[kind],
+        "points": "\n".join(f'{one} = "{package}:{named}"' for one, named in registered.items()),
         "requirements": _REQUIREMENTS.get(kind, ""),
         "tests": _TESTS if kind != "command" else "of what it prints and writes: give them closed forms of its times",
         "contract": CONTRACT_VERSION,

@@ -199,8 +199,8 @@ class Case(Generic[S]):
         manager = PluginManager()
         manager.register(self.plugin, getattr(self.plugin, "__name__", type(self.plugin).__name__))
         if not any(cls in registry for registry in map(tuple, manager.registries)):
-            fault = f"no hook of the plugin returns {cls.__qualname__}"
-            yield f"{fault}; for example: @hookimpl def fredfw_topologies(): return [MyTopology]"
+            fault = f"no entry point names {cls.__qualname__}, and no hook of the plugin returns it"
+            yield f"{fault}; install the package, or write @hookimpl def fredfw_topologies(): return [MyTopology]"
 
 
 @cache
