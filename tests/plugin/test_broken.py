@@ -124,6 +124,7 @@ def test_a_broken_plugin_is_left_out_alone(install: Install, source: str, cause:
         ("class Acme: name = 'acme-ring'", "registers the topology Acme, which is not a subclass of Topology"),
         (topology("other-ring"), "has the name 'other-ring', not 'acme-ring' as its entry point says"),
         (topology("acme-ring") + "Acme.fredfw_contract = 99", "is written for version 99 of the plugin contract"),
+        (topology("acme-ring") + "fredfw_contract = 1", "is written for version 1 of the plugin contract"),
     ],
 )
 def test_what_cannot_be_used_is_left_out_when_it_is_asked_for(lazy: Path, source: str, cause: str) -> None:
@@ -140,6 +141,30 @@ def test_what_cannot_be_used_is_left_out_when_it_is_asked_for(lazy: Path, source
     assert len(list(manager.topologies)) == 1
     with pytest.raises(PluginError, match=r"acme-lazy 1\.0, "):
         discover("acme-lazy", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("point", "cause"),
+    [
+        ("[fredfw.topologies]\nbad = bad-form:Acme", "cannot be imported: ImportError: its entry point is 'bad-form"),
+        ("[fredfw]\nbad = bad-form", "cannot be imported: ImportError: its entry point is 'bad-form', not MODULE or"),
+        ("[fredfw.topologies]\nbad = bad", "as the topology 'bad', which is not one of classes"),
+        ("[fredfw.topology]\nbad = bad:Acme", "which is no group of fredfw; did you mean 'fredfw.topologies'?"),
+    ],
+)
+def test_a_wrong_entry_point_is_left_out(install: Install, point: str, cause: str) -> None:
+    install("bad", "", points=f"{point}\n")
+
+    def look_up() -> None:
+        manager = discover("bad")
+        assert not any(info.description for info in manager.topologies.infos() if info.name == "bad")
+        with pytest.raises(BrokenPluginError) as error:
+            manager.topologies.get("bad")
+        assert cause in str(error.value)
+
+    assert cause in warned(look_up)[1]
+    with pytest.raises(PluginError, match="bad"):
+        discover("bad", strict=True)
 
 
 def test_a_plugin_is_blamed_for_the_names_of_its_entry(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """How installed plugins are found, switched, given by hand, and what is recorded of them."""
 
 import hashlib
+import os
 import re
 import sys
 import types
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
+from zipfile import ZipFile
 
 import pytest
 from attrs import frozen
@@ -307,6 +309,9 @@ def test_what_is_installed_twice_is_there_once(install: Install) -> None:
     install("acme", topology("acme-ring"), points=points)
     install("bundle", "", points=points)
     assert discover("acme-ring").topologies.get("acme-ring").name == "acme-ring"
+    # So is what a hook registers, too, as for older releases.
+    install("both", topology("acme-both"), points="[fredfw]\nboth = both\n[fredfw.topologies]\nacme-both = both:Acme\n")
+    assert discover("both").topologies.get("acme-both").name == "acme-both"
 
 
 def test_everything_that_is_installed_can_be_imported() -> None:
@@ -340,15 +345,61 @@ def test_packages_of_one_distribution_are_told_apart(install: Install) -> None:
     assert manager.topologies.names() == ("acme-ring",)
     assert manager.topologies.info("acme-ring").distribution == "fredfw-topology-ring-one"
     assert manager.versions(used=list(manager.topologies)) == {"fredfw-topology-ring-one": "1.0"}
-    both = discover("acme-ring", "acme-mesh")
-    assert both.topologies.names() == ("acme-mesh", "acme-ring")
-    assert set(both.code([both.topologies.get("acme-ring")])) == {"fredfw", "fredfw-topology-ring-one"}
-    # What one needs of the others is an extra.
-    with (site / "fredfw_plugins-1.0.dist-info" / "METADATA").open("a") as metadata:
-        metadata.write("Requires-Dist: fredfw-topology-mesh-two; extra == 'fredfw-topology-ring-one'\n")
-    needs = discover("acme-ring", "acme-mesh")
-    used = needs.code([needs.topologies.get("acme-ring")])
-    assert set(used) == {"fredfw", "fredfw-topology-mesh-two", "fredfw-topology-ring-one"}
-    (site / "fredfw_topology_mesh_two.py").write_text(topology("acme-mesh", "Other"))
+    assert discover("acme-ring", "acme-mesh").topologies.names() == ("acme-mesh", "acme-ring")
+
+
+def code(site: Path, name: str) -> dict[str, str] | None:
+    """Return what decides what a topology does, to a process that begins after all files were written."""
+    for file in site.rglob("*.py"):
+        os.utime(file, (0, 0))
     code_digest.cache_clear()
-    assert needs.code([needs.topologies.get("acme-ring")]) != used
+    manager = PluginManager.discover(Switches())
+    return manager.code([manager.topologies.get(name)])
+
+
+def test_code_is_all_that_is_installed_with_a_plugin_and_what_it_requires(install: Install) -> None:
+    points = "[fredfw.topologies]\nacme-ring = acme_ring:Acme\nacme-mesh = acme.inner.mesh:Acme\n"
+    site = install("acme-pair", "", points=points).parent
+    other = install("acme-other", topology("acme-other"))
+    inner = site / "acme" / "inner"  # of a package without __init__.py
+    inner.mkdir(parents=True)
+    modules = site / "acme_ring.py", inner / "mesh.py", site / "acme_values.py", other
+    for module in modules:
+        module.write_text(topology({"acme_ring": "acme-ring", "mesh": "acme-mesh"}.get(module.stem, "acme-other")))
+    found = [code(site, name) for name in ("acme-ring", "acme-mesh")]
+    for module in modules:
+        module.write_text(f"{module.read_text()}\n# another\n")
+        found += [code(site, name) for name in ("acme-ring", "acme-mesh")]
+    assert len(set(map(str, found))) == len(found)
+    assert {"fredfw fredfw", "acme-pair acme_ring", "numpy"} <= set(found[0] or {})
+    with (site / "acme_pair-1.0.dist-info" / "METADATA").open("a") as metadata:
+        metadata.write("Requires-Dist: acme-other; extra == 'some'\nRequires-Dist: acme-not-installed>2\n")
+    needs = code(site, "acme-ring") or {}
+    assert (needs["acme-not-installed"], "acme-other acme_other" in needs) == ("not installed", True)
+    # Of what is installed whole, no other file counts.
+    file = install("acme-whole", topology("acme-whole"))
+    (site / "acme_whole-1.0.dist-info" / "RECORD").write_text("acme_whole.py,,\nacme_whole.csv,,\n")
+    whole = [code(site, "acme-whole")]
+    for changed in (site / "acme_whole.txt", file.with_suffix(".csv"), file):
+        changed.write_text(topology("acme-whole", "Other"))
+        os.utime(changed, (0, 0))
+        whole.append(code(site, "acme-whole"))
+    assert whole[0] == whole[1]
+    assert len(set(map(str, whole))) == 3
+
+
+def test_code_is_not_known_of_what_is_in_no_file_or_may_have_been_imported_before_it_changed(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = install("acme-ring", topology("acme-ring"))
+    assert code(file.parent, "acme-ring") is not None
+    os.utime(file)
+    code_digest.cache_clear()
+    manager = discover("acme-ring")
+    assert manager.code([manager.topologies.get("acme-ring")]) is None
+    assert manager.code([type("Anonymous", (), {"__module__": "nowhere"})]) is None
+    with ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("acme_zip.py", topology("acme-zip"))
+    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
+    install("acme-zip", "").unlink()
+    assert code(tmp_path / "site", "acme-zip") is None

@@ -24,7 +24,7 @@ from fredfw.answers import shared_names
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.files import resolved
 from fredfw.plugin.calls import Calls
-from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, code_digest
+from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, code_digest, release
 from fredfw.plugin.registry import Catalog, Commands, PluginInfo, Registry
 
 if TYPE_CHECKING:
@@ -123,14 +123,18 @@ class PluginManager:
         points = _installed(tuple(sys.path), tuple(map(_changed, sys.path)))
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
         groups = (GROUP, *(one.group for one in manager._catalogs))
-        plugins = {_plugin(point): point for group in groups for point in points.get(group, ())}
+        unknown = sorted(group for group in points if group.startswith(f"{GROUP}.") and group not in groups)
+        plugins = {_plugin(point): point.group for group in (*groups, *unknown) for point in points.get(group, ())}
         off = manager._switched_off(plugins)
-        for plugin, point in plugins.items():
+        for plugin, group in plugins.items():
             if plugin in off:
                 manager._calls.switch_off(plugin)
+            elif group in unknown:
+                cause = f"has an entry point in {group!r}, which is no group of fredfw{nearest(group, groups)}"
+                manager._calls.leave_out(LeftOut(plugin, cause, hook=None))
             elif plugin.hook is not None:
                 manager._calls.announce(plugin)
-            elif (implementation := manager._calls.imported(plugin, point.load)) is not None:
+            elif (implementation := manager._calls.imported(plugin, plugin.load)) is not None:
                 manager._add(plugin, *implementation)
         if manager.switches.strict:
             for catalog in manager._catalogs:
@@ -236,28 +240,35 @@ class PluginManager:
             found.setdefault(name, set()).add(version)
         return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
-    def code(self, used: Iterable[type]) -> dict[str, str]:
-        """Return what decides results of the classes ``used``: version and SHA-256 of each of their plugins.
+    def code(self, used: Iterable[type]) -> dict[str, str] | None:
+        """Return what decides results of the classes ``used``: versions and SHA-256 of their plugins and the core.
 
-        The core and the plugins that theirs require are in it. A plugin that is edited in place keeps its version.
+        What these require is in it. A plugin that is edited in place keeps its version. ``None`` where the code is not
+        known: in no file, or changed since it may have been imported.
         """
-        by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
-        told: dict[str, str] = {}
-        waiting = [one for one in self._calls.plugins if one.is_core][:1]
+        registered: dict[str, list[Plugin]] = {}
+        for plugin in self._calls.plugins:
+            registered.setdefault(canonical(plugin.distribution or plugin.name), []).append(plugin)
+        told: dict[str, str | None] = {}
+        waiting: list[Plugin | str] = [*[plugin for plugin in self._calls.plugins if plugin.is_core][:1]]
         for cls in used:
             owner = self._owner(cls)
             if owner is None:
-                told[cls.__module__] = code_digest(cls.__module__.partition(".")[0]) or "no file"
+                told[cls.__module__] = code_digest(cls.__module__)
             else:
                 waiting.append(owner)
         while waiting:
-            plugin = waiting.pop()
-            name = plugin.distribution or plugin.name
-            if name not in told:
-                told[name] = f"{plugin.version} {plugin.digest or code_digest(plugin.module.partition('.')[0])}"
-                required = map(canonical, plugin.requirements)
-                waiting += [by_distribution[one] for one in required if one in by_distribution]
-        return dict(sorted(told.items()))
+            one = waiting.pop()
+            if isinstance(one, str):  # what something requires
+                waiting += registered.get(one, ())
+                if one not in registered and one not in told:
+                    told[one], required = release(one)
+                    waiting += required
+            elif (name := f"{one.distribution or one.name} {one.module.partition('.')[0]}") not in told:
+                told[name] = one.code
+                waiting += one.requirements
+        known = {name: code for name, code in sorted(told.items()) if code is not None}
+        return known if len(known) == len(told) else None
 
     def _owner(self, cls: type) -> Plugin | None:
         """Return the plugin whose module is nearest to that of ``cls``; what it uses need not be registered."""
@@ -326,8 +337,9 @@ def _sorted(points: Iterable[EntryPoint]) -> list[EntryPoint]:
 
 
 def _plugin(point: EntryPoint) -> Plugin:
-    name = CORE if point.module.partition(".")[0] == "fredfw" else point.name
-    return Plugin(name, point.module, point.dist, point=point)
+    module = point.value.partition(":")[0].strip()
+    name = CORE if module.partition(".")[0] == "fredfw" else point.name
+    return Plugin(name, module, point.dist, point=point)
 
 
 @frozen

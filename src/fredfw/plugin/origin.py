@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from attrs import Factory, frozen
 
@@ -19,6 +25,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # with which a PyPA "dependen
 # A class or function, and the first line of its docstring.
 _DOCUMENTED = r"""^(?:class|def) {}\b[^"']*:\s+[rR]?(\"\"\"|\'\'\')\s*(.*?)\s*(?:\n|\1)"""
 BUNDLE = "fredfw-plugins"
+_MOST_FILES = 5000  # of one plugin, to read
+_BEGAN = time.time()
 CORE = "core"  # what the core's own plugins are called, and what switches call them
 
 
@@ -67,23 +75,39 @@ class Plugin:
     @cached_property
     def description(self) -> str:
         """First line of the docstring of what its entry point names, read without an import; may be empty."""
-        if self.point is None or self.location is None:
+        named = "" if self.point is None else self.point.value.partition(":")[2].strip()
+        if not named or self.location is None:
             return ""
         try:
             text = Path(self.location).read_text(encoding="utf-8")
         except (OSError, ValueError):
             return ""
         # To parse the whole module would take a hundred times as long.
-        found = re.search(_DOCUMENTED.format(re.escape(self.point.attr)), text, re.MULTILINE | re.DOTALL)
+        found = re.search(_DOCUMENTED.format(re.escape(named)), text, re.MULTILINE | re.DOTALL)
         return found[2] if found else ""
+
+    def load(self) -> Any:
+        """Import what its entry point names, which it must have."""
+        assert self.point is not None
+        if not self.point.pattern.match(self.point.value):
+            raise ImportError(f"its entry point is {self.point.value!r}, not MODULE or MODULE:NAME")
+        return self.point.load()
 
     @cached_property
     def requirements(self) -> tuple[str, ...]:
-        """Names of the distributions that it requires; where it is bundled, in the extra of its name."""
+        """Normal names of the distributions that it requires; where it is bundled, in the extra of its name."""
         stated = (None if self.package is None else self.package.requires) or ()
         if self.bundled:
             stated = [one for one in stated if re.search(rf"extra == .{self.distribution}.$", one)]
-        return tuple(name[0] for name in map(_NAME.match, stated) if name)
+        return _names(stated)
+
+    @property
+    def code(self) -> str | None:
+        """What decides what it does, as text; ``None`` where that is not known."""
+        if self.digest is not None and str(Path(self.location or "").parent) not in sys.path:
+            return self.digest  # which imports nothing beside it
+        found = code_digest(self.module, self.package)
+        return found and f"{self.version} {found}"
 
     @property
     def is_core(self) -> bool:
@@ -121,6 +145,10 @@ class LeftOut:
         return f"{self.plugin} {self.cause}"
 
 
+def _names(requirements: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(canonical(name[0]) for name in map(_NAME.match, requirements or ()) if name)
+
+
 def file_of(module: str) -> str | None:
     if module in sys.modules:
         return getattr(sys.modules[module], "__file__", None)
@@ -144,14 +172,66 @@ def canonical(name: str) -> str:
 
 
 @cache
-def code_digest(package: str) -> str | None:
-    """Return the SHA-256 of all files of a top-level package or module, read once in a process, if it has any."""
-    path = Path(file_of(package) or "")
-    if path.name != "__init__.py":
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+def code_digest(module: str, package: Distribution | None = None) -> str | None:
+    """Return the SHA-256 of all files that are installed with a module; ``None`` where these are not known.
+
+    Of a bundled one it is those of its package. Of what is edited in place it is the package, and all modules below the
+    folder that both are imported from. What has changed since this process began may be imported in its former state.
+    """
+    location, top = Path(file_of(module) or "").resolve(), module.partition(".")[0]
+    if not location.is_file():
+        return None
+    site, listed = _listed(package)
+    if location in listed:
+        bundled = _stated(package, "Name") == BUNDLE
+        return _digest(site, (one for one in listed if not bundled or one.is_relative_to(site / top)))
+    root = location.parents[module.count(".") + (location.name == "__init__.py")]
+    return _digest(root, chain((root / top).rglob("*"), _modules(root)))
+
+
+@cache
+def release(distribution: str) -> tuple[str | None, tuple[str, ...]]:
+    """Return what decides what a distribution does, as text if that is known, and what else it requires.
+
+    Where it is not edited in place, that is its version.
+    """
+    from importlib import metadata
+
+    try:
+        found = metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed", ()
+    origin = json.loads(found.read_text("direct_url.json") or "{}")
+    if not origin.get("dir_info", {}).get("editable"):
+        return found.version, ()
+    project = Path(unquote(urlsplit(origin["url"]).path))
+    return _digest(project, _modules(project)), _names(found.requires)
+
+
+@cache
+def _listed(package: Distribution | None) -> tuple[Path, frozenset[Path]]:
+    """Return where a distribution is installed, and its files there."""
+    if package is None:
+        return Path(), frozenset()
+    site = Path(str(package.locate_file(""))).resolve()
+    return site, frozenset(site / one for one in package.files or () if not one.parts[0].endswith(".dist-info"))
+
+
+def _modules(root: Path) -> Iterator[Path]:
+    for folder, inner, names in os.walk(root):
+        inner[:] = [one for one in inner if one[0] != "." and not Path(folder, one, "pyvenv.cfg").exists()]
+        yield from (Path(folder, name) for name in names if name.endswith(".py"))
+
+
+def _digest(root: Path, files: Iterable[Path]) -> str | None:
     found = hashlib.sha256()
-    for one in sorted(path.parent.rglob("*")):
-        if one.is_file() and "__pycache__" not in one.parts:
-            found.update(f"{one.relative_to(path.parent).as_posix()}\0".encode())
+    different = list(islice(dict.fromkeys(one for one in files if "__pycache__" not in one.parts), _MOST_FILES + 1))
+    if len(different) > _MOST_FILES:
+        return None
+    for one in sorted(different):
+        if one.is_file():
+            if one.stat().st_mtime > _BEGAN:
+                return None
+            found.update(f"{one.relative_to(root).as_posix()}\0".encode())
             found.update(hashlib.sha256(one.read_bytes()).digest())
     return found.hexdigest()

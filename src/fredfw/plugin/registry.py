@@ -166,8 +166,7 @@ class Catalog(ABC, Generic[V]):
         plugin, one = entries[name]
         if one is not None:
             return plugin, one
-        assert plugin.point is not None  # as of all that is not imported yet
-        found = self._calls.imported(plugin, plugin.point.load)
+        found = self._calls.imported(plugin, plugin.load)
         wrong = None if found is None else self._unfit(name, found[0], plugin)
         if wrong is not None:
             self._leave_out(plugin, wrong, name)
@@ -180,7 +179,7 @@ class Catalog(ABC, Generic[V]):
         return plugin, found[0]
 
     def _unfit(self, name: str, one: Any, plugin: Plugin) -> str | None:
-        other = mismatch(one, plugin.module.partition(".")[0])
+        other = mismatch(one, plugin.module) or mismatch(one, plugin.module.partition(".")[0])
         if other is not None:
             return other
         if not self._fits(one):
@@ -216,7 +215,12 @@ class Catalog(ABC, Generic[V]):
         return text if file in (None, plugin.location) else f"{text} ({file})"
 
     def _only(self, name: str, rivals: list[tuple[Plugin, V | None]]) -> tuple[Plugin, V | None] | None:
-        """Return the only one of that name, or the core's; leave out all others."""
+        """Return the only one of that name, or the core's; leave out all others.
+
+        What a distribution registers through a hook, too, as for older releases, is one.
+        """
+        hooked = {plugin.distribution for plugin, one in rivals if one is not None and not plugin.by_hand}
+        rivals = [rival for rival in rivals if rival[1] is not None or rival[0].distribution not in hooked]
         own = next((one for one in rivals if one[0].is_core), None)
         # One plugin may be there twice. One that was given by hand makes it an error, so it is the one to blame.
         plugins = sorted(dict.fromkeys(plugin for plugin, _ in rivals), key=lambda one: (not one.by_hand, one.name))

@@ -1,6 +1,7 @@
 """The engine in C++, from the distribution ``fredfw-engine``; ``fredfw.h`` says what its functions do."""
 
 import ctypes
+import hashlib
 import re
 import weakref
 from collections.abc import Sequence
@@ -95,6 +96,15 @@ def library() -> Any:
             function.errcheck = _checked
         setattr(functions, name, function)
     return functions
+
+
+@cache
+def build() -> str:
+    """Return the SHA-256 of the engine; empty where there is none, which to use it says."""
+    try:
+        return hashlib.sha256(fredfw_engine.library().read_bytes()).hexdigest()
+    except (ImportError, OSError):
+        return ""
 
 
 def _checked(result: float | None, _function: object, _arguments: object) -> float:

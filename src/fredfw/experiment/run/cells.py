@@ -28,6 +28,7 @@ from fredfw.fidelities import COMPRESSED, ESTIMATE
 from fredfw.keeping import Latest
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Setup
+from fredfw.simulation import engine
 from fredfw.simulation.fidelity import Choice, chosen
 from fredfw.workloads import TaskGraph
 
@@ -52,7 +53,8 @@ class CellSpec:
     folder: str  # what paths in ``content`` are relative to
     file: str | None
     key: str  # SHA-256 of all that is written about the cell
-    environment: str  # SHA-256 of the code and the files that decide the result beside that
+    environment: str  # SHA-256 of the code, the files and the limits that decide the result beside that
+    kept: bool = True  # whether a store may have it: not where its code is not known
     variation: Variation | None = None  # what of the machine is changed, if something is
 
     @property
@@ -212,7 +214,7 @@ class Means:
         return CellRunner(self.plugins, self.log)
 
     @cached_property
-    def _code(self) -> Callable[[frozenset[type]], Mapping[str, str]]:
+    def _code(self) -> Callable[[frozenset[type]], Mapping[str, str] | None]:
         return cache(self.plugins.code)
 
     @property
@@ -225,6 +227,8 @@ class Means:
         # auto chooses from all algorithms.
         types = {*map(type, used), *(self.plugins.collectives if fabric.collectives is None else ())}
         files = configure.files([*used, fabric.npu or experiment.npu])
+        code, raised = self._code(frozenset(types)), limits.current().items() - limits.DEFAULTS.items()
+        decides = {"code": code, "engine": engine.build(), "files": files, "limits": sorted(raised)}
         return CellSpec(
             content=content,
             workload=workload.name,
@@ -233,18 +237,20 @@ class Means:
             folder=str(experiment.folder.absolute()),
             file=experiment.file,
             key=key_of(content, fidelity),
-            environment=digest({"code": self._code(frozenset(types)), "files": files}),
+            environment=digest(decides),
+            kept=code is not None,
         )
 
     def stored(self, spec: CellSpec) -> Outcome | None:
         """Return what the store knows of ``spec``, or of it compressed."""
-        if self.store is None:
-            return None
-        return self.store.get(*spec.identity) or self.store.get(*spec.with_fidelity(COMPRESSED).identity)
+        return self._found(spec) or self._found(spec.with_fidelity(COMPRESSED))
+
+    def _found(self, spec: CellSpec) -> Outcome | None:
+        return self.store.get(*spec.identity) if self.store is not None and spec.kept else None
 
     def keep(self, spec: CellSpec, result: Outcome) -> None:
         """Store ``result``, unless it may be another one next time."""
-        if self.store is not None and (isinstance(result, Cell) or result.infeasible):
+        if self.store is not None and spec.kept and (isinstance(result, Cell) or result.infeasible):
             self.store.put(*spec.identity, result)
 
     def choose(
@@ -275,7 +281,7 @@ class Means:
         waiting: dict[tuple[str, str], list[int]] = {}
         done = 0
         for number, spec in enumerate(specs):
-            found = None if self.store is None else self.store.get(*spec.identity)
+            found = self._found(spec)
             if self.store is None or found is None:
                 waiting.setdefault(spec.identity, []).append(number)
             else:
