@@ -6,6 +6,7 @@ other processes do not count.
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,7 +19,8 @@ def coverage(*arguments: str) -> int:
 def main(*arguments: str) -> int:
     sources = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src", *sorted(ROOT.glob("plugins/*/*/src")))]
     # The modules of this checkout, not the installed ones, so that the report names files that one can open.
-    here = f"pythonpath={' '.join(sources)}"
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
+    here = f"pythonpath={' '.join([*sources, *settings['pythonpath']])}"
     # That profile of hypothesis has no deadlines, which measuring would break.
     pytest = ("-m", "pytest", "-o", here, "--hypothesis-profile=ci", *arguments)
     tests = coverage("run", f"--source={','.join(sources)}", *pytest)
