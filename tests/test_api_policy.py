@@ -37,9 +37,6 @@ EMPTY = inspect.Parameter.empty
 Api = dict[str, str]
 
 
-# --- the API, as text
-
-
 class Verbatim(str):
     """Text that appears in a signature as it is."""
 
@@ -192,9 +189,6 @@ def configuration_api() -> Api:
 def public_api() -> Api:
     other = {"entry-point group": manager.GROUP, "JSON documents": f"version {document.VERSION}"}
     return dict(sorted((python_api() | hook_api() | command_api() | configuration_api() | other).items()))
-
-
-# --- the rule
 
 
 def written(api: Mapping[str, str]) -> str:

@@ -130,10 +130,7 @@ IN_FILE = f"{TWO}: --set"
         # A number without a unit, though a file may have those of SI units.
         ("fabrics.slow.topology.rate=450", "--set fabrics.slow.topology.rate: 450 has no unit"),
         ('fabrics.slow.topology={ name = "tiny", rate = 2e9 }', "--set fabrics.slow.topology.rate: 2000000000.0 has"),
-        (
-            'workloads.net.workload={ name = "step", seconds = 3 }',
-            "--set workloads.net.workload.seconds: 3 has no",
-        ),
+        ('workloads.net.workload={ name = "step", seconds = 3 }', "--set workloads.net.workload.seconds: 3 has no"),
         ("npu.peak=1", "--set npu.peak: 1 has no unit"),
     ],
 )

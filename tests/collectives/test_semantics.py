@@ -124,10 +124,7 @@ CONFLICT = "phase 0, repetition 0: two writes to chunk 0 of rank 0 conflict"
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        (
-            all_reduce(2, adds(0, 1), adds(1, 0, after=(0,))),
-            "phase 1, .*: rank 0 adds the contribution of rank 0 to",
-        ),
+        (all_reduce(2, adds(0, 1), adds(1, 0, after=(0,))), "phase 1, .*: rank 0 adds the contribution of rank 0 to"),
         (broadcast(3, copies([0, 1], [1, 2])), "phase 0, repetition 0: rank 1 sends chunk 0, which it does not hold"),
         (broadcast(2, adds(0, 1)), "rank 1 adds to chunk 0, which it does not hold"),
         (reduce(3, Phase.of([1, 2], 0, 0, reduce=[False, False])), CONFLICT),
@@ -135,14 +132,8 @@ CONFLICT = "phase 0, repetition 0: two writes to chunk 0 of rank 0 conflict"
         (reduce(3, adds(1, 0)), r"chunk 0 with the contributions of ranks \[0, 1\]; reduce needs .*\[0, 1, 2\]"),
         # A copied stream replaces what a bystander holds.
         (reduce(3, copies([1, 2], 0, stream=0)), r"contributions of ranks \[1, 2\]"),
-        (
-            reduce(3, adds(1, 2), adds([1, 2], 0, stream=7, after=(0,))),
-            "phase 1, .*, stream 7: .* of rank 1 .* twice",
-        ),
-        (
-            broadcast(3, copies(0, 1, channel=0), copies(1, 2, channel=0)),
-            "0 and 1 are not ordered, .* of rank 1",
-        ),
+        (reduce(3, adds(1, 2), adds([1, 2], 0, stream=7, after=(0,))), "phase 1, .*, stream 7: .* of rank 1 .* twice"),
+        (broadcast(3, copies(0, 1, channel=0), copies(1, 2, channel=0)), "0 and 1 are not ordered, .* of rank 1"),
         (reduce(3, adds(1, 0), adds(2, 0)), "phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 0"),
         *((one_chunk(one, 2), r"does not say the (owner|origin)") for one in Pattern if one.owned),
     ],

@@ -21,9 +21,6 @@ LATENCY = 1e-3
 row = partial(mesh, 1, 3, latency=LATENCY)
 
 
-# --- messages
-
-
 def test_a_message_takes_its_bytes_and_the_latency_of_its_path() -> None:
     network = row()
     network.send(0, 2, "1 GB", on_complete=network.log("text"))
@@ -74,9 +71,6 @@ def test_router_and_sharing_are_objects_or_names() -> None:
         assert network.now == pytest.approx(1 + 2 * LATENCY)
 
 
-# --- receives
-
-
 def test_an_unexpected_message_is_kept() -> None:
     network = row()
     network.send(0, 1, 1e9, "gradients")
@@ -98,9 +92,6 @@ def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> Non
     network.send(0, 1, 1e9, 7, lambda: network.cancel(receive))
     network.run_until_idle()
     assert network.ends == []
-
-
-# --- collectives
 
 
 def test_a_collective_takes_what_it_takes_alone() -> None:
@@ -172,9 +163,6 @@ def test_a_collective_that_is_refused_leaves_nothing_behind() -> None:
     assert network.ends[-1][0] == "now"
 
 
-# --- time
-
-
 def test_advance_stops_exactly_there() -> None:
     network = row()
     network.send(0, 2, 1e9)
@@ -227,9 +215,6 @@ def test_time_does_not_pass_inside_a_callback_nor_is_the_network_pickled() -> No
     network.run_until_idle()
 
 
-# --- copies
-
-
 def test_a_callback_that_cannot_be_pickled_is_named() -> None:
     network = mesh(1, 2)
     network.send(0, 1, 1.0, on_complete=network.log("fine"))
@@ -251,9 +236,6 @@ def test_networks_that_know_each_other_are_pickled_together() -> None:
     copied, _ = pickle.loads(pickle.dumps((one, other)))
     copied.run_until_idle()
     assert copied.next_event_time() == math.inf
-
-
-# --- bad input
 
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 3, 1e9)

@@ -72,12 +72,7 @@ ABLE = Capabilities(reduces=True, multicasts=True)
 
 @pytest.mark.parametrize(
     ("group", "within"),
-    [
-        (list(range(20))[::-1], [True, False]),
-        ([0, 4, 15, 19], [True, False]),
-        ([0, 5, 10], [False]),
-        ([5, 6], [True]),
-    ],
+    [(list(range(20))[::-1], [True, False]), ([0, 4, 15, 19], [True, False]), ([0, 5, 10], [False]), ([5, 6], [True])],
 )
 def test_levels_say_what_the_network_does_within_servers(group: list[int], within: list[bool]) -> None:
     one = view(MESH, group)

@@ -104,9 +104,6 @@ def collective(ranks: int, late: Mapping[int, float] | None = None, size: float 
     return builder.build()
 
 
-# --- computations
-
-
 def test_a_rank_does_one_computation_at_a_time_as_they_get_ready(run: Run) -> None:
     builder = GraphBuilder(1)
     builder.compute("first", [0], seconds=2.0)
@@ -118,9 +115,6 @@ def test_a_rank_does_one_computation_at_a_time_as_they_get_ready(run: Run) -> No
     last = builder.compute("last", [0], seconds=1.0, after=[late])
     found = run(builder.build(), wires(2, [(0, 1)]), STEPWISE)
     assert [found[task, 0] for task in (0, second, third, last)] == [(0, 2), (2, 3), (3, 4), (4, 5)]
-
-
-# --- messages
 
 
 @pytest.mark.parametrize(("sender", "receiver"), [(0.0, 0.0), (2.0, 0.0), (0.0, 1.25), (1.0, 7.0)])
@@ -160,9 +154,6 @@ def test_messages_share_their_link(run: Run, fidelity: str) -> None:
     sent = [4.5, 2.5] if fidelity in WHOLE else [4.0, 2.0]
     assert ends(found, 0) + ends(found, 2) == sent
     assert ends(found, 1) + ends(found, 3) == [4.5, 2.5]
-
-
-# --- phase by phase
 
 
 # 100 bytes to rank 1 and 50 to rank 2, from rank 0.
@@ -279,9 +270,6 @@ def test_messages_that_overtake_count_in_order(run: Run, fidelity: str) -> None:
         assert found == [2.0 if fidelity == BY_RANK else 12.0, 12.0, 0.0, 12.5]
 
 
-# --- channels
-
-
 def test_turns_have_one_order_on_all_ranks_of_a_group(run: Run) -> None:
     """Turn A (to rank 2) is ready first, at rank 1; rank 0 enters at 0.25 s, and would have begun with B (to rank 3).
 
@@ -316,9 +304,6 @@ def test_channels_choose_when_all_that_ends_at_a_moment_has_ended(run: Run, fide
     on = evolve(on, latencies=np.where((on.sources == 1) & (on.destinations == 4), 0.0, 0.5))
     # The small turn takes 1 s, and the large message 3.5 s; meanwhile the turn of 200 bytes takes 2.5 s.
     assert ends(run(collective(5), on, fidelity, schedule), 0) == [1.5 + 1.0 + 3.5] * 5
-
-
-# --- loads and stores
 
 
 def with_controller() -> Fabric:

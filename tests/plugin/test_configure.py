@@ -105,9 +105,6 @@ def test_a_missing_key_what_is_no_table_and_what_a_class_raises() -> None:
         configure.build(Picky, {"error": inside}, key_prefix="fabrics.f.topology")  # which has its place in the file
 
 
-# --- texts of the command line
-
-
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

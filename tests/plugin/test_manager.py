@@ -181,9 +181,6 @@ def test_an_unknown_name_gives_the_nearest_and_all_or_the_distribution_that_woul
     assert "distribution" not in unknown(PluginManager().workloads, "torus")  # a torus is no workload
 
 
-# --- plugins given by hand
-
-
 def test_what_is_registered_after_a_look_up_is_seen_by_that_manager_alone_and_nothing_stays_of_what_cannot_be() -> None:
     lines: list[str] = []
     manager, other = PluginManager(Switches(trace=lines.append)), PluginManager()
@@ -268,9 +265,6 @@ def test_a_file_that_is_no_plugin(tmp_path: Path, content: str | None, error: ty
     assert not {name for name in set(sys.modules) - before if name.startswith("fredfw_file")}
 
 
-# --- what is imported when it is used
-
-
 def test_names_are_known_before_their_modules_are_imported(lazy: Path) -> None:
     manager = discover("acme-lazy")
     assert manager.topologies.names() == ("acme-mesh", "acme-ring")
@@ -320,9 +314,6 @@ def test_everything_that_is_installed_can_be_imported() -> None:
     for catalog in catalogs:
         assert tuple(one.name for one in catalog) == catalog.names()
         assert all(info.description for info in catalog.infos())
-
-
-# --- what results record
 
 
 def test_versions_are_those_of_what_was_used(install: Install) -> None:

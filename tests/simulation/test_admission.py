@@ -51,9 +51,6 @@ class Circuits(Admission):
         return Start(setup=1.0 if changed else 0.0, setup_once=True)
 
 
-# --- Split
-
-
 @pytest.mark.parametrize("repeat", [1, 4])
 def test_parts_run_one_after_the_other(repeat: int) -> None:
     volumes = [100.0, 400.0, 200.0, 50.0, 300.0]
@@ -121,9 +118,6 @@ def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -
         FlowNetwork(pipe(admission=split)).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
 
 
-# --- Wait
-
-
 def test_a_part_waits_for_what_came_before_its_turn() -> None:
     def one_by_one(flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         if len(flows.volumes) > 1:
@@ -139,9 +133,6 @@ def test_a_part_waits_for_what_came_before_its_turn() -> None:
     assert one.ends == [(1.5, [0]), (1.5 + 2.5 + 1.5, [1])]
     assert (network.statistics.waits, network.statistics.splits) == (2, 1)
     assert network.idle
-
-
-# --- Decompose
 
 
 def tree(groups: int, volume: float) -> FlowSet:

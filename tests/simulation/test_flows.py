@@ -36,9 +36,6 @@ def network(policy: SharingPolicy, bandwidths: FloatArray) -> FlowNetwork:
     return FlowNetwork(joined([(0, 1)] * len(bandwidths), bandwidths), policy)
 
 
-# --- whatever happens
-
-
 CLASSES, LABELS = st.integers(0, 2), st.sampled_from(("", "dp", "pp"))
 LINK, BYTES = st.integers(0, LINKS - 1), st.floats(1.0, 100.0)
 
@@ -134,9 +131,6 @@ def test_whatever_happens_flows_end_when_the_policy_lets_them(
         assert load == pytest.approx(there[label], rel=1e-9, abs=1e-9)
 
 
-# --- many flows
-
-
 def test_passes_are_counted_and_counters_of_simulations_add_up_but_for_the_most() -> None:
     # A chain: each link but the first has one flow more than the one before it can use.
     count = 30
@@ -172,9 +166,6 @@ def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(cou
     settled()
     assert np.diff(solved).tolist() == [21, 20]
     assert solved[0] == count
-
-
-# --- when flows have drained
 
 
 def ends_of(on: FlowNetwork, *sets: FlowSet) -> list[tuple[float, int]]:
@@ -220,9 +211,6 @@ def test_late_in_the_day_a_few_roundings_of_the_clock_are_one_moment(apart: floa
     assert len(ends_of(on, each_on(range(2), [1e-9, 1e-9 + apart]))) == (1 if together else 2)
 
 
-# --- all flows at once
-
-
 def test_a_flow_at_its_cap_does_not_wait_for_others() -> None:
     # The first link offers 1 to each of its two flows, which is the cap of one; the other has 0.5 on the second link.
     offsets, links = np.array([0, 1, 3]), np.array([0, 0, 1])
@@ -244,9 +232,6 @@ def test_flows_apart_have_what_their_links_and_caps_allow(data: st.DataObject) -
     expected = [min([cap, *capacities[links[a:b]]]) for cap, a, b in zip(caps, offsets, offsets[1:], strict=False)]
     assert rates.tolist() == expected
     assert passes == (len(links) > 0)
-
-
-# --- the library
 
 
 def test_an_engine_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

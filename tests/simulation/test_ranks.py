@@ -57,9 +57,6 @@ def uneven(on: Fabric, seed: int) -> Fabric:
 SWITCH = fabric("switch", npus=8)
 
 
-# --- flows that meet nobody are folded
-
-
 @st.composite
 def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
     """Return collectives in groups whose flows meet nobody, on a fabric whose links all differ."""
@@ -128,9 +125,6 @@ def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
     assert simulated(on, schedule, on.npus[None, :]) == pytest.approx([10.0 * 100_000], rel=1e-12)
 
 
-# --- others come to the links
-
-
 STRICT = StrictLinks()
 ONE_BY_ONE = derived(STRICT)
 """The same, which is not folded."""
@@ -184,9 +178,6 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
     on = evolve(on, latencies=np.where(on.sources < 4, 0.0, 10.0))
     members = np.array([[0, 2], [1, 3]])
     assert np.isfinite(simulated(on, by("ring", on, members, Pattern.ALL_GATHER, chunks=1), on.npus[members])).all()
-
-
-# --- ranks of a task graph
 
 
 def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None:

@@ -178,11 +178,7 @@ ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's 
     [
         # With two ranks the ring has one step, which cannot be left out; so it shows with three. The sum of chunk 1 is
         # at rank 1 and takes two steps to rank 0, which added its own part to that of rank 2 on the way there.
-        (
-            Rings("missing chunk"),
-            PROMISES,
-            "rank 0 has chunk 1 with the contributions of ranks [0, 2]; all-reduce",
-        ),
+        (Rings("missing chunk"), PROMISES, "rank 0 has chunk 1 with the contributions of ranks [0, 2]; all-reduce"),
         (
             Chain(),
             PROMISES,
@@ -196,11 +192,7 @@ ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's 
         (Boastful(), REASONS, "not refused, yet all-reduce is not in patterns; end refusal() with return super()"),
         (Choosy("more"), SERVED, "served_patterns() has scatter, which the class does not have in patterns"),
         (Choosy("open", gathers=True), REASONS, "not refused, yet reduce-scatter is not in served_patterns(); end"),
-        (
-            changed(Rings, refusal=on_a_line),
-            SERVED,
-            "refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give",
-        ),
+        (changed(Rings, refusal=on_a_line), SERVED, "refused on star of 8, ring of 8, mesh of 4x2, torus of 3x3; give"),
         (Rings("moody"), "is_deterministic", "it may depend on the request, the view and the fields alone"),
         (changed(Rings, variants=variants("none", "none")), VARIANTS, "(all-gather) are ['rings', 'rings']; all of"),
         (changed(Rings, variants=variants("none", "twice")), VARIANTS, "variant rings(fault=twice), all-"),
@@ -210,11 +202,7 @@ ROOT = "among 2 ranks without levels, root 1, 1e+06 B: root is 0, the request's 
         (Capricious(), "more_bandwidth_is_not_slower", "all-gather among 9 ranks on a torus of 3x3, 1e+06 B: "),
         (Capricious(), "more_bytes_are_not_faster", "with 2 times the bytes"),
         (Drifting(), "stepwise_takes_as_long", "have them take turns on a channel, or say in expected_failures why"),
-        (
-            changed(Rings, schedule=lambda *_: None),
-            PROMISES,
-            "of 'rings' returned None; expected a fredfw.Schedule",
-        ),
+        (changed(Rings, schedule=lambda *_: None), PROMISES, "of 'rings' returned None; expected a fredfw.Schedule"),
         (changed(Rings, schedule=lambda self, one: None), CONTRACT, "defines schedule(one), which is called with"),
     ],
 )

@@ -124,10 +124,7 @@ TOPOLOGIES = [
 ]
 REGISTERED: list[tuple[dict[str, Any], str]] = [
     ({"fredfw_topology": lambda: [Loop]}, "which is not a hook; did you mean 'fredfw_topologies'?"),
-    (
-        {"fredfw_topologies": lambda: [Nothing]},
-        "no entry point names Loop, and no hook of the plugin returns",
-    ),
+    ({"fredfw_topologies": lambda: [Nothing]}, "no entry point names Loop, and no hook of the plugin returns"),
     ({"fredfw_topologies": lambda: [Loop]}, ""),
 ]
 

@@ -167,10 +167,7 @@ def fitted(called: str) -> Transport:
     return Fitted()
 
 
-@pytest.mark.parametrize(
-    ("size", "even"),
-    [(2**20, True), (2**21, False), (2**24 - 64, True), (1_500_000, False)],
-)
+@pytest.mark.parametrize(("size", "even"), [(2**20, True), (2**21, False), (2**24 - 64, True), (1_500_000, False)])
 def test_every_other_power_of_two(size: float, even: bool) -> None:
     assert points.is_even_power(size) is even
 

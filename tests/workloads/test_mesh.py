@@ -99,10 +99,7 @@ def test_what_a_mesh_does_not_have_is_refused(ask: Callable[[DeviceMesh], object
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        *(("samples", -1), ("tokens", math.inf), ("model_flops", math.nan)),
-        *(("replicas", 0), ("microbatches", 1.5)),
-    ],
+    [*(("samples", -1), ("tokens", math.inf), ("model_flops", math.nan)), *(("replicas", 0), ("microbatches", 1.5))],
 )
 def test_impossible_work_names_the_key(key: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"^{key}: "):

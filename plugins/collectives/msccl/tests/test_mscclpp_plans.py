@@ -117,10 +117,7 @@ def test_threadblocks_meet_at_barriers() -> None:
         (lambda _, ops: ops[0]["src_buff"][0].update(size=2), "sources and destinations of rres"),
         (lambda _, ops: ops[0]["src_buff"][0].update(index=1), "adds chunk 0 of GPUs 1 to chunk 1 of GPUs 0"),
         (lambda _, ops: ops.pop(3), "GPU 1, threadblock 0, step 2: signals what GPU 0 never waits for"),
-        (
-            lambda _, ops: ops.pop(2),
-            "GPU 1, .* step 3: never runs: it waits for a signal of GPU 0 on its memory",
-        ),
+        (lambda _, ops: ops.pop(2), "GPU 1, .* step 3: never runs: it waits for a signal of GPU 0 on its memory"),
         (
             lambda _, ops: ops[0].update(name="rre", dst_buff=[_of("i", 0)]),
             "GPU 1: no step puts it there: output chunk 0 has chunk 0 of GPUs 1, and needs chunk 0 of GPUs 0, 1",
