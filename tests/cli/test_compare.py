@@ -137,6 +137,8 @@ def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) 
     Path(sweep).write_text(SWEEP.replace('"step"', '"failing"').replace('by = ["rate", "seconds"]', ""))
     assert refused("compare", sweep, "--map", "map.png").startswith("--map: there is no saving by two fields")
     assert refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown format")
+    assert refused("compare", sweep, "--export", "{ name = csv }", "a").startswith("--export: '{ name = csv }' is not")
+    assert refused("compare", ".").startswith(".: cannot be read: ")
 
 
 def test_cells_are_kept_beside_the_experiment() -> None:

@@ -185,6 +185,8 @@ def chosen(value: str | Mapping[str, Any], registry: Registry[T], plugins: Plugi
     from fredfw.plugin import configure
 
     given = configure.from_toml(value) if isinstance(value, str) else value
+    if isinstance(given, str) and given.startswith("{"):
+        raise InputError(f"{given!r} is not a table", key=option, accepted='TOML such as { name = "ring" }')
     return configure.choose(given, registry, key_prefix=option, registries=lambda: plugins.registries)
 
 

@@ -106,8 +106,8 @@ def fredfw_before_run(experiment: Experiment) -> None:
 def fredfw_after_run(result: RunResult) -> None:
     """Look at the ``result`` of one cell, a workload on a fabric; its arrays are shared with the caller.
 
-    Called once per cell, before the next one starts: milliseconds add up. A ``FredfwError`` of a plugin that was
-    registered in process fails the run as if the simulation had raised it.
+    Called once per cell that runs, not for one from a store, before the next starts: milliseconds add up. A
+    ``FredfwError`` of a plugin that was registered in process fails the run as if the simulation had raised it.
     """
 
 
