@@ -210,11 +210,12 @@ def release(distribution: str) -> tuple[str | None, tuple[str, ...]]:
 
 @cache
 def _listed(package: Distribution | None) -> tuple[Path, frozenset[Path]]:
-    """Return where a distribution is installed, and its files there."""
+    """Return where a distribution is installed, and its files there; scripts are elsewhere, and say where Python is."""
     if package is None:
         return Path(), frozenset()
     site = Path(str(package.locate_file(""))).resolve()
-    return site, frozenset(site / one for one in package.files or () if not one.parts[0].endswith(".dist-info"))
+    files = (one for one in package.files or () if one.parts[0] != ".." and not one.parts[0].endswith(".dist-info"))
+    return site, frozenset(site / one for one in files)
 
 
 def _modules(root: Path) -> Iterator[Path]:
