@@ -183,8 +183,8 @@ def code_digest(module: str, package: Distribution | None = None) -> str | None:
         return None
     site, listed = _listed(package)
     if location in listed:
-        bundled = _stated(package, "Name") == BUNDLE
-        return _digest(site, (one for one in listed if not bundled or one.is_relative_to(site / top)))
+        inside = f"{site / top}{os.sep}" if _stated(package, "Name") == BUNDLE else ""
+        return _digest(site, (one for one in listed if one == location or str(one).startswith(inside)))
     root = location.parents[module.count(".") + (location.name == "__init__.py")]
     return _digest(root, chain((root / top).rglob("*"), _modules(root)))
 
