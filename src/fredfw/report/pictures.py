@@ -49,9 +49,9 @@ class Axis:
     """What numbers along an axis are."""
 
     name: str
-    unit: str = ""  # s, J, B, $, or another one that is not written
+    unit: str = ""  #: s, J, B, $, or another one that is not written
     log: bool = False
-    places: Mapping[str, float] = field(factory=dict)  # by what stands there, the least first; empty: round numbers
+    places: Mapping[str, float] = field(factory=dict)  #: by what stands there, the least first; empty: round numbers
 
     @classmethod
     def of_numbers(cls, name: str, values: Iterable[Any]) -> Axis | None:
@@ -86,11 +86,11 @@ class Bar:
     """One of several stacked bars."""
 
     name: str
-    parts: Mapping[str, float]  # seconds by cause
-    note: str = ""  # stands behind it
-    strong: bool = False  # one of the best
-    fitted: bool = False  # a number was fitted to it
-    mark: float | None = None  # where a published value is
+    parts: Mapping[str, float]  #: seconds by cause
+    note: str = ""  #: stands behind it
+    strong: bool = False  #: one of the best
+    fitted: bool = False  #: a number was fitted to it
+    mark: float | None = None  #: where a published value is
 
 
 @frozen(eq=False)
@@ -99,11 +99,11 @@ class Bars(Part):
 
     kind = "picture"
 
-    title: str  # what they have in common
+    title: str  #: what they have in common
     bars: Sequence[Bar]
-    declared: Sequence[Mapping[str, str]]  # colours of causes, by workload
+    declared: Sequence[Mapping[str, str]]  #: colours of causes, by workload
     axis: Axis = Axis("time", "s")
-    end: float = field()  # of the axis
+    end: float = field()  #: of the axis
 
     @end.default
     def _longest(self) -> float:
@@ -138,10 +138,10 @@ def colours(pictures: Sequence[Bars]) -> dict[str, str]:
 class Series:
     """One of several lines."""
 
-    name: str  # for the legend; may be empty
-    points: Sequence[tuple[float, float]] = ()  # places along the axis and values, in the order of places
-    level: float | None = None  # a value that holds everywhere, instead of points
-    measured: Sequence[tuple[float, float]] = ()  # what was measured of it, likewise
+    name: str  #: for the legend; may be empty
+    points: Sequence[tuple[float, float]] = ()  #: places along the axis and values, in the order of places
+    level: float | None = None  #: a value that holds everywhere, instead of points
+    measured: Sequence[tuple[float, float]] = ()  #: what was measured of it, likewise
 
 
 @frozen(eq=False)
@@ -150,11 +150,11 @@ class Curves(Part):
 
     kind = "picture"
 
-    title: str  # what they have in common; may be empty
+    title: str  #: what they have in common; may be empty
     across: Axis
     up: Axis
     series: Sequence[Series]
-    marks: Sequence[tuple[float, float]] = ()  # places and values that were published
+    marks: Sequence[tuple[float, float]] = ()  #: places and values that were published
 
     @property
     def places(self) -> list[float]:
@@ -197,11 +197,11 @@ class HeatMap(Part):
 
     kind = "picture"
 
-    title: str  # what they have in common; may be empty
-    down: Axis  # the first field
+    title: str  #: what they have in common; may be empty
+    down: Axis  #: the first field
     across: Axis
     axis: Axis
-    values: Mapping[At, float]  # those of cells without a result are missing
+    values: Mapping[At, float]  #: those of cells without a result are missing
     best: frozenset[At] = frozenset()
 
     @property
@@ -230,9 +230,9 @@ class Dot:
 
     x: float
     y: float
-    name: str  # shown by a pointing device
+    name: str  #: shown by a pointing device
     colour: str = LINES[0]
-    strong: bool = False  # one that others do not beat
+    strong: bool = False  #: one that others do not beat
 
 
 @frozen(eq=False)
@@ -246,7 +246,7 @@ class Dots(Part):
     up: Axis
     dots: Sequence[Dot]
     legend: Sequence[tuple[str, str]] = ()
-    diagonal: bool = False  # a line where both numbers are equal
+    diagonal: bool = False  #: a line where both numbers are equal
 
 
 Picture: TypeAlias = Bars | Curves | HeatMap | Dots

@@ -19,7 +19,7 @@ class Span:
     """Text in one style, which says nothing that the text does not say."""
 
     text: str
-    style: str = ""  # words with blanks between them: bold, italic, dim, and of colours good, warn, ref
+    style: str = ""  #: words with blanks between them: bold, italic, dim, and of colours good, warn, ref
 
 
 Spans: TypeAlias = tuple[Span, ...]
@@ -81,10 +81,10 @@ class Table(Part):
 
     header: Sequence[str]
     rows: tuple[tuple[Spans, ...], ...] = field(converter=_cells)
-    right: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  # the columns that hold numbers
-    keys: int = field(default=1, kw_only=True)  # how many of the first columns say what a row is
-    folded: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  # prose, which may take several lines
-    alike: bool = field(default=False, kw_only=True)  # as wide as columns of the same title in other such tables
+    right: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  #: the columns that hold numbers
+    keys: int = field(default=1, kw_only=True)  #: how many of the first columns say what a row is
+    folded: frozenset[int] = field(converter=_numbers, default=(), kw_only=True)  #: prose, which may take several lines
+    alike: bool = field(default=False, kw_only=True)  #: as wide as columns of the same title in other such tables
 
 
 @frozen
