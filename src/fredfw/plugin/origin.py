@@ -104,8 +104,8 @@ class Plugin:
     @property
     def code(self) -> str | None:
         """What decides what it does, as text; ``None`` where that is not known."""
-        if self.digest is not None and str(Path(self.location or "").parent) not in sys.path:
-            return self.digest  # which imports nothing beside it
+        if self.digest is not None and os.path.dirname(self.location or "") not in map(os.path.realpath, sys.path):
+            return self.digest  # of a file that can import nothing beside it
         found = code_digest(self.module, self.package)
         return found and f"{self.version} {found}"
 
