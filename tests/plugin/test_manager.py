@@ -1,6 +1,7 @@
 """How installed plugins are found, switched, given by hand, and what is recorded of them."""
 
 import hashlib
+import json
 import os
 import re
 import sys
@@ -20,7 +21,7 @@ from fredfw.cli.compare import compare
 from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning, UnknownNameError
 from fredfw.fabric import ShortestPathRouter, Topology
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.plugin.origin import Plugin, code_digest
+from fredfw.plugin.origin import Plugin, code_digest, release
 from fredfw.plugin.registry import FIRST_PARTY, Catalog
 from fredfw.workloads import LinearPlacement
 
@@ -344,6 +345,7 @@ def code(site: Path, name: str) -> dict[str, str] | None:
     for file in site.rglob("*.py"):
         os.utime(file, (0, 0))
     code_digest.cache_clear()
+    release.cache_clear()
     manager = PluginManager.discover(Switches())
     return manager.code([manager.topologies.get(name)])
 
@@ -364,9 +366,16 @@ def test_code_is_all_that_is_installed_with_a_plugin_and_what_it_requires(instal
     assert len(set(map(str, found))) == len(found)
     assert {"fredfw fredfw", "acme-pair acme_ring", "numpy"} <= set(found[0] or {})
     with (site / "acme_pair-1.0.dist-info" / "METADATA").open("a") as metadata:
-        metadata.write("Requires-Dist: acme-other; extra == 'some'\nRequires-Dist: acme-not-installed>2\n")
+        metadata.write(
+            "".join(f"Requires-Dist: {one}\n" for one in ("acme-other", "acme-absent>2", "acme-lib; x == 'y'"))
+        )
+    library = install("acme-lib", "", points="[others]\n")  # no plugin, and edited in place
+    url = json.dumps({"url": site.as_uri(), "dir_info": {"editable": True}})
+    (site / "acme_lib-1.0.dist-info" / "direct_url.json").write_text(url)
     needs = code(site, "acme-ring") or {}
-    assert (needs["acme-not-installed"], "acme-other acme_other" in needs) == ("not installed", True)
+    assert (needs["acme-absent"], "acme-other acme_other" in needs) == ("not installed", True)
+    library.write_text("# another")
+    assert (code(site, "acme-ring") or {})["acme-lib"] != needs["acme-lib"]
     # Of what is installed whole, no other file counts.
     file = install("acme-whole", topology("acme-whole"))
     (site / "acme_whole-1.0.dist-info" / "RECORD").write_text("acme_whole.py,,\nacme_whole.csv,,\n")
