@@ -213,20 +213,20 @@ class CollectiveResult:
     algbw: float  #: Size / duration, bytes per second.
     busbw: float  #: ``algbw`` x the pattern's bus factor, bytes per second.
     steps: int  #: Repetitions of all phases of the schedule.
-    link_bytes: FloatArray  #: ``(links,)`` bytes that crossed each link.
-    link_utilization: FloatArray  #: ``(links,)`` share of each link's capacity used over the duration.
+    link_bytes: FloatArray = field(repr=False)  #: ``(links,)`` bytes that crossed each link.
+    link_utilization: FloatArray = field(repr=False)  #: ``(links,)`` share of each link's capacity over the duration.
     energy: float  #: Joules spent on links.
     bound: Bound  #: Seconds that no algorithm can do without, all together and part by part.
     candidates: dict[str, float] = field(factory=dict)  #: With ``auto``: seconds of all that were simulated to the end.
-    slower: dict[str, float] = field(factory=dict)  #: With ``auto``: seconds that others take at least, by name.
-    refused: dict[str, str] = field(factory=dict)  #: With ``auto``: why others were not tried.
-    statistics: dict[str, int] = field(factory=dict)  #: Of the engine: events, solves, cache hits, waits, splits.
+    slower: dict[str, float] = field(factory=dict, repr=False)  #: With ``auto``: seconds that others take at least.
+    refused: dict[str, str] = field(factory=dict, repr=False)  #: With ``auto``: why others were not tried.
+    statistics: dict[str, int] = field(factory=dict, repr=False)  #: Of the engine: events, solves, waits, splits.
     figures: dict[str, float] = field(factory=dict)  #: What the fabric's admission counted, such as wavelengths used.
     notes: tuple[str, ...] = ()  #: What a reader must know, for example conflicts that the network met.
     fidelity: str  #: How closely it was simulated.
-    fabric: Fabric  #: Where it ran.
+    fabric: Fabric = field(repr=False)  #: Where it ran.
     group: IntArray  #: ``(ranks,)`` NPU number of each rank.
-    schedule: Schedule  #: What the algorithm ordered.
+    schedule: Schedule = field(repr=False)  #: What the algorithm ordered.
     protocol: str = ""  #: By which protocol the transport's library sends, and what chose that; empty without one.
 
     @property
@@ -240,8 +240,8 @@ class CollectiveSweep:
     """One collective at one or more sizes."""
 
     results: tuple[CollectiveResult, ...]  #: One for each size.
-    fabric: Fabric  #: Where they ran.
-    provenance: dict[str, Any]  #: Everything needed to make the numbers again; JSON-ready.
+    fabric: Fabric = field(repr=False)  #: Where they ran.
+    provenance: dict[str, Any] = field(repr=False)  #: Everything needed to make the numbers again; JSON-ready.
     missing: tuple[float, ...] = ()  #: The sizes that an interrupt left out.
     effects: tuple[tuple[Effect, ...], ...] = ()  #: What parameters do to the time of each result, if asked for.
 
@@ -255,18 +255,18 @@ class CollectiveSweep:
 class GraphResult:
     """One task graph on a fabric."""
 
-    fabric: Fabric
-    timeline: Timeline  #: What happened when; its ``graph`` has the tasks.
+    fabric: Fabric = field(repr=False)
+    timeline: Timeline = field(repr=False)  #: What happened when; its ``graph`` has the tasks.
     placement: IntArray  #: ``(ranks,)`` NPU number of each rank.
     seconds: float  #: Time until the last task has ended.
     #: Seconds by cause, mean over the ranks: ``compute``, ``bubble``, exposed time by label; empty if not asked for.
     breakdown: dict[str, float]
     bytes_by_cause: dict[str, float]  #: Bytes summed over all links, by label.
-    link_bytes: FloatArray  #: ``(links,)`` bytes that crossed each link.
-    link_bytes_by_label: dict[str, FloatArray]  #: ``(links,)`` bytes, by label; they add up to ``link_bytes``.
+    link_bytes: FloatArray = field(repr=False)  #: ``(links,)`` bytes that crossed each link.
+    link_bytes_by_label: dict[str, FloatArray] = field(repr=False)  #: They add up to ``link_bytes``.
     energy: float  #: Joules spent on links.
     algorithms: dict[str, str]  #: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
-    statistics: dict[str, int]  #: Counters of the engine: events, solves, cache hits, waits, splits.
+    statistics: dict[str, int] = field(repr=False)  #: Counters of the engine: events, solves, waits, splits.
     figures: dict[str, float] = field(factory=dict)  #: What the fabric's admission counted, such as wavelengths used.
     notes: tuple[str, ...] = ()  #: What a reader must know, for example which conflicts the network met.
     demands: Demands | None = field(default=None, repr=False)  #: What each communication asks of the network.
@@ -281,14 +281,14 @@ class RunResult(GraphResult):
     workload: str  #: Its name in the experiment.
     fabric_name: str  #: The fabric's name in the experiment.
     memory: dict[str, float]  #: Bytes one NPU needs, by what they hold (may be empty).
-    provenance: dict[str, Any]  #: The resolved configuration and versions, to make the numbers again; JSON-ready.
+    provenance: dict[str, Any] = field(repr=False)  #: What it takes to make the numbers again; JSON-ready.
     work: Work | None = None  #: What the iteration trains, or ``None`` where the workload does not say.
     throughput: Throughput = field(factory=Throughput)  #: How much that is for its time.
     omissions: tuple[str, ...] = ()  #: Those of the notes that say what the workload leaves out.
     colours: dict[str, str] = field(factory=dict)  #: Of the workload's labels, in order; empty for one that is free.
     critical_path: CriticalPath | None = None  #: What the time follows from, where that was asked for.
     what_if: WhatIf | None = None  #: What would make it shorter, where that was asked for.
-    bill: Bill | None = None  #: What the network costs, item by item; ``None`` where nothing can be said.
+    bill: Bill | None = field(default=None, repr=False)  #: What the network costs; ``None`` where that is unknown.
     jobs: tuple[JobResult, ...] = ()  #: Each of several jobs, in the order of the experiment; none of a single one.
 
     @property
@@ -511,8 +511,8 @@ class Comparison:
     baseline: str  #: Fabric that speed-ups refer to where a row names no other, as written.
     rows: tuple[Row, ...]  #: One per workload and fabric, workload by workload.
     savings: tuple[Saving, ...] = ()  #: What is compared over many cells, none of which is missing.
-    provenance: dict[str, Any] = field(factory=dict)  #: The resolved experiment, versions, fidelity; JSON-ready.
-    statistics: dict[str, int] = field(factory=dict)  #: Counters of the engine over all runs.
+    provenance: dict[str, Any] = field(factory=dict, repr=False)  #: The experiment, versions, fidelity; JSON-ready.
+    statistics: dict[str, int] = field(factory=dict, repr=False)  #: Counters of the engine over all runs.
     approximated: str = ""  #: Why the cells are not ``exact``, where nobody has asked for that; empty otherwise.
     missing: tuple[tuple[str, str], ...] = ()  #: (workload, fabric) of the cells that an interrupt left out.
     sensitivity: Sensitivity | None = None  #: How far it may be off, if that was asked for.
