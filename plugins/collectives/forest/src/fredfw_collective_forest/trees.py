@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, reduce
 from math import gcd, lcm
+from operator import add
 
 import numpy as np
 from attrs import frozen
@@ -251,7 +252,9 @@ class Edges:
 
         last, steady = int(self.start.max()), busiest(self.link)
         runs = self.loads(last + 1)
-        partial = sum(busiest(self.link[rows]) * steps for steps, rows in runs if len(rows) < len(self.start))
+        # The sum of one Python is rounded otherwise than that of another, and pieces are whole numbers.
+        parts = [busiest(self.link[rows]) * steps for steps, rows in runs if len(rows) < len(self.start)]
+        partial = reduce(add, parts, 0.0)
         fill = partial / steady - last
         most = max(1, math.ceil(fill / _FILL))
         if latency > 0:
