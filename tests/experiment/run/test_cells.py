@@ -14,6 +14,7 @@ from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.run.cells import CellSpec, Means, Outcome, Workers, key_of, outcome, run_cell, tables
 from fredfw.experiment.store import Store
 from fredfw.plugin.manager import PluginManager, Setup, Switches
+from fredfw.simulation import engine
 
 RING = {"collectives": {"default": "ring"}}
 CONTENT: dict[str, Any] = {
@@ -78,6 +79,21 @@ def test_the_key_is_of_all_that_is_written_and_the_environment_of_the_code_that_
     # What is merely installed beside it does not matter, but what "auto" could have chosen does.
     assert less[-1].environment == specs(content=content)[-1].environment
     assert less[0].environment != specs(content=content)[0].environment
+
+
+def test_limits_and_the_engine_decide_a_cell_and_unknown_code_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = specs()[-1].environment
+    with limits.allowed({"flows": 5}):
+        assert specs()[-1].environment != first
+    monkeypatch.setattr(engine, "build", lambda: "another")
+    assert specs()[-1].environment != first
+    monkeypatch.setattr(PluginManager, "code", lambda *_: None)
+    with Store.open(tmp_path / "some.cells") as store:
+        means, spec = Means(FRAMEWORK.plugins, store), specs()[-1]
+        means.keep(spec, Failure("net", "star", "too large", infeasible=True))
+        assert (means.stored(spec), store.find(spec.key)) == (None, [])
 
 
 def test_each_different_cell_is_run_once_and_what_is_stored_is_not(tmp_path: Path) -> None:
