@@ -229,10 +229,12 @@ def _digest(root: Path, files: Iterable[Path]) -> str | None:
     different = list(islice(dict.fromkeys(one for one in files if "__pycache__" not in one.parts), _MOST_FILES + 1))
     if len(different) > _MOST_FILES:
         return None
-    for one in sorted(different):
-        if one.is_file():
+    try:
+        for one in filter(Path.is_file, sorted(different)):
             if one.stat().st_mtime > _BEGAN:
                 return None
             found.update(f"{one.relative_to(root).as_posix()}\0".encode())
             found.update(hashlib.sha256(one.read_bytes()).digest())
+    except OSError:  # one that may not be read
+        return None
     return found.hexdigest()
