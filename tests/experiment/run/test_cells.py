@@ -32,7 +32,7 @@ CONTENT: dict[str, Any] = {
 
 def specs(framework: Framework = FRAMEWORK, content: dict[str, Any] = CONTENT) -> list[CellSpec]:
     experiment = framework.load_experiment(content)
-    means = Means(framework.plugins)
+    means = Means(framework.plugins, Store(Path(), Path(), None))
     return [means.spec(experiment, row, column, "exact") for row, column in experiment.cells]
 
 

@@ -346,6 +346,9 @@ def message(paths: list[str], **fields: Any) -> InputError:
     return caught.value
 
 
+KERNEL = b'{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": 1}'
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [
@@ -358,11 +361,11 @@ def message(paths: list[str], **fields: Any) -> InputError:
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": "x", "dur": 1}]}', "has the ts 'x'"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": NaN, "dur": 1}]}', "has the ts nan"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": -1}]}', "has the dur -1"),
-        (b'{"traceEvents": [], "distributedInfo": {"rank": "0"}}', "distributedInfo.rank: '0' is not a number"),
         (
-            b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": 1}]}',
-            "no collectives: no communication kernel has a 'Collective name'",
+            b'{"traceEvents": [%s], "distributedInfo": {"rank": "0"}}' % KERNEL,
+            "distributedInfo.rank: '0' is not a number",
         ),
+        (b'{"traceEvents": [%s]}' % KERNEL, "no collectives: no communication kernel has a 'Collective name'"),
     ],
 )
 def test_what_is_not_a_trace_is_refused(tmp_path: Path, content: bytes, text: str) -> None:

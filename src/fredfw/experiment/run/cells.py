@@ -227,7 +227,8 @@ class Means:
         # auto chooses from all algorithms.
         types = {*map(type, used), *(self.plugins.collectives if fabric.collectives is None else ())}
         files = configure.files([*used, fabric.npu or experiment.npu])
-        code, raised = self._code(frozenset(types)), limits.current().items() - limits.DEFAULTS.items()
+        code = {} if self.store is None else self._code(frozenset(types))  # which takes time to read
+        raised = limits.current().items() - limits.DEFAULTS.items()
         decides = {"code": code, "engine": engine.build(), "files": files, "limits": sorted(raised)}
         return CellSpec(
             content=content,

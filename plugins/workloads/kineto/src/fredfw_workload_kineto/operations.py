@@ -45,14 +45,16 @@ def _profile(document: object, path: str) -> Profile:
     if not isinstance(listed, list):
         raise InputError("there is no list of events", key="traceEvents", accepted=ACCEPTED)
     events = tuple(one for one in listed if _complete(one))
+    if not any(one["cat"] in _GPU for one in events):
+        raise InputError("no event is of a GPU", key="traceEvents", accepted=ACCEPTED)
     info = head.get("distributedInfo")
     info = info if isinstance(info, Mapping) else {}
     steps = {}
     for event in sorted(events, key=lambda one: float(one["ts"])):
-        step = _STEP.fullmatch(str(event.get("name")))
-        if step and event.get("cat") == "user_annotation":
-            steps[int(step[1])] = float(event["ts"]), float(event["ts"]) + float(event["dur"])
-    found = Profile(
+        found = _STEP.fullmatch(str(event.get("name")))
+        if found and event.get("cat") == "user_annotation":
+            steps[int(found[1])] = float(event["ts"]), float(event["ts"]) + float(event["dur"])
+    return Profile(
         path=path,
         events=events,
         rank=_count(info, "rank"),
@@ -61,9 +63,6 @@ def _profile(document: object, path: str) -> Profile:
         steps=steps,
         facts=dict(_facts(head, info)),
     )
-    if not any(one["cat"] in _GPU for one in events):
-        raise InputError("no event is of a GPU", key="traceEvents", accepted=ACCEPTED)
-    return found
 
 
 def ranks_of(value: object) -> tuple[int, ...] | None:
